@@ -83,19 +83,21 @@ class Gateway:
         # Further variables of the role, and whether there is a page for people.
         self.more: dict[str, Any] = {}
         self.web_ui = False
+        # Deployments with other engines, by name: the variables of the head.
+        self.heads: dict[str, dict[str, Any]] = {}
 
     def configure(self) -> None:
         """The files that the role would write."""
         defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
         head = {"vllm_model": "m", "vllm_version": "0.32.0", "vllm_probe_enabled": True}
-        variables = {f"h{port}": {**head, "vllm_port": port} for port in self.ports}
+        variables = {f"h{port}": {**head, "vllm_port": port} for port in self.ports} | self.heads
         mine = {"gateway_address": HOME, "gateway_https_port": self.port, "gateway_http_port": self.plain}
         mine |= {"gateway_keys": [{"name": "bench"}], "gateway_slow_start_seconds": 1, "gateway_check_seconds": 1}
         mine |= {"web_ui_port": self.page, "web_ui_listen_port": 8480, "web_ui_admin_email": "admin@example.org"}
         section, problems = decide_gateways(
             Gateways(
                 ["gate"],
-                {f"r{port}": {"head": f"h{port}", "hosts": [f"h{port}"]} for port in self.ports},
+                {f"r{name}": {"head": name, "hosts": [name]} for name in variables},
                 {**variables, "gate": {**defaults, **mine, **self.more}},
                 addresses=dict.fromkeys(variables, HOME),
                 web_ui=["gate"] if self.web_ui else [],

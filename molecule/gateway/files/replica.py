@@ -1,14 +1,15 @@
 """A replica without a model: an OpenAI-compatible server of one file, behind the real program that answers for vLLM (--middleware).
 
-It speaks the part of the API that a gateway sees: completions and chat, at once or streamed, the call of a tool, the list of models, /health and
-/metrics. What it says are the numbers of its tokens. `--probe` writes what llm-probe.py would: without a container there is nothing that the
-probe could ask.
+It speaks the part of the API that a gateway sees: completions and chat, at once or streamed, the call of a tool, messages and responses, ranks, audio by
+form, the list of models, /health and /metrics. What it says are the numbers of its tokens. `--probe` writes what llm-probe.py would: without a container
+there is nothing that the probe could ask.
 Python 3.8 and its standard library, as it runs on hosts that have nothing else.
 """
 
 import argparse
 import asyncio
 import contextlib
+import email.parser
 import importlib.util
 import itertools
 import json
@@ -37,13 +38,20 @@ class Model:
             return await answer(send, 200, {"aborted": self.aborted, "done": self.done})
         if self.key and headers.get("authorization") != "Bearer " + self.key:
             return await answer(send, 401, {"error": "Unauthorized"})
-        if path not in ("/v1/completions", "/v1/chat/completions"):
+        if path not in ("/v1/completions", "/v1/chat/completions", *OTHER):
             return await answer(send, 404, {"error": "Not Found"})
-        asked = json.loads(await body_of(receive))
+        body = await body_of(receive)
+        asked = fields_of(headers["content-type"], body) if path.startswith("/v1/audio/") else json.loads(body)
         if asked.get("model") != self.model:
             return await answer(
                 send, 404, {"error": {"message": "no such model", "type": "NotFoundError", "code": 404}}
             )
+        if path in OTHER:
+            if "x-api-key" in headers:
+                return await answer(send, 400, {"error": "a key of a client"})
+            if asked.get("stream"):
+                return await stream(send, EVENTS[path])
+            return await answer(send, 200, dict(OTHER[path], model=self.model))
         self.running += 1
         try:
             await self.generate(asked, path.endswith("chat/completions"), headers, send)
@@ -88,6 +96,53 @@ class Model:
             line = json.dumps(dict(about, object=kind, choices=[], usage=usage))
             await send({"type": "http.response.body", "body": ("data: " + line + "\n\n").encode(), "more_body": True})
         return await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+
+# What is said at the other paths: three tokens were read and two are said, of audio 4 s.
+READ, SAID = {"input_tokens": 3}, {"output_tokens": 2}
+OTHER = {
+    "/v1/messages": {"type": "message", "content": [{"type": "text", "text": "0 1"}], "usage": dict(READ, **SAID)},
+    "/v1/messages/count_tokens": READ,
+    "/v1/responses": {"object": "response", "usage": dict(READ, **SAID)},
+    "/v1/rerank": {"results": [{"index": 0, "relevance_score": 0.5}], "usage": {"total_tokens": 3}},
+    "/v1/audio/transcriptions": {"text": "0 1", "usage": {"type": "duration", "seconds": 4}},
+    "/v1/audio/translations": {"text": "0 1"},
+}
+EVENTS = {
+    "/v1/messages": [
+        {"type": "message_start", "message": {"content": [], "usage": dict(READ, output_tokens=0)}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "0 1"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": SAID},
+        {"type": "message_stop"},
+    ],
+    "/v1/responses": [
+        {"type": "response.created", "response": {"usage": None}},
+        {"type": "response.output_text.delta", "delta": "0 1"},
+        {"type": "response.completed", "response": {"usage": dict(READ, **SAID)}},
+    ],
+    "/v1/audio/transcriptions": [
+        {"choices": [{"delta": {"content": "0 1"}}]},
+        {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}},
+    ],
+}
+
+
+def fields_of(kind, body):
+    """The fields of a form, and under its name what a file has; of a name that stands twice the last one."""
+    form = email.parser.BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
+    return {
+        part.get_param("name", header="content-disposition"): part.get_payload(decode=True).decode("latin-1")
+        for part in form.get_payload()
+    }
+
+
+async def stream(send, events):
+    """Events with their names, as Anthropic's API and OpenAI's responses have them."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    for event in events:
+        line = "event: %s\ndata: %s\n\n" % (event.get("type", "message"), json.dumps(event))
+        await send({"type": "http.response.body", "body": line.encode(), "more_body": True})
+    return await send({"type": "http.response.body", "body": b""})
 
 
 def call_of(function):

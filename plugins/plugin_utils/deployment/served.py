@@ -319,7 +319,8 @@ def upgrade_plan(
         if section.get("version") != now["version"]:
             revisions = [f"{one['model']}@{one['revision'][:12]}" for one in section["models"] if one["revision"]]
             models = names(revisions or [one["model"] for one in section["models"]], language)
-            values = {"image": section["image"] or "-", "release": releases[name], "models": models}
+            title = engine(str(section.get("engine") or DEFAULT)).title
+            values = {"image": section["image"] or "-", "title": title, "release": releases[name], "models": models}
             lines.append(message("upgrade_line_to", language, **values))
         lines += work
     shown = lines or [message("upgrade_nothing", language)]

@@ -3,7 +3,7 @@
 """Which engine serves a model on some hosts, in which of its formats: what fits, how long a context, how many requests, and why others do not run.
 
 How fast each of them is, nobody measured on one GPU with one model, so speed decides nothing here. vLLM and llama.cpp are planned by models of their memory,
-which were compared with what the engines print. Of TurboMind and SGLang the figures are an estimate, and of others only whether they have code.
+which were compared with what the engines print. Of TurboMind and SGLang the figures are an estimate, and of Ollama a lower bound by the model of llama.cpp.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import memory as lmdeploy_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import facts as lmdeploy_facts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.inputs import facts as ollama_facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang import memory as sglang_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import facts as sglang_facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
@@ -155,14 +156,7 @@ def _other(asked: _Asked, engine: Engine, form: str) -> Choice:
         return choice._replace(why=Text("engine_no_code", **said, first="{}.{}".format(*engine.no_code_below)))
     if not runs(engine.name, "gguf" if engine.name in _FILES else form, capability):
         return choice._replace(verdict=UNKNOWN, why=Text("engine_unknown", **said))
-    plan = _PLANS.get(engine.name)
-    if engine.name == "ollama":  # which runs llama.cpp's code, on one host
-        alone = _llama_cpp(asked, choice, (1,))
-        if alone.verdict == TOO_LARGE:
-            return alone
-    if plan is None:
-        return choice._replace(verdict=NOT_PLANNED, why=Text("engine_not_planned"))
-    return plan(asked, choice)
+    return _PLANS[engine.name](asked, choice)
 
 
 def _vllm(asked: _Asked, form: str) -> Choice:
@@ -197,13 +191,24 @@ def _llama_cpp(asked: _Asked, choice: Choice, counts: Sequence[int] = ()) -> Cho
     for count in counts:
         gpus = [gpu for one in asked.gpus[:count] for gpu in one]
         longest = longest_context(model, gpus, Settings(0), asked.model.context)
+        if longest >= asked.context and count > 1:
+            return choice._replace(verdict=NOT_PLANNED, why=Text("engine_rpc", hosts=count))
         if longest >= asked.context:
             requests = _requests(model, gpus, asked.context)
-            why = Text("engine_rpc") if count > 1 else None
-            return choice._replace(verdict=FITS, context=longest, requests=requests, hosts=count, why=why)
+            return choice._replace(verdict=FITS, context=longest, requests=requests, hosts=count)
     needed = place(model, [_ENDLESS], Settings(asked.context)).gpus[0].total
     free = sum(room(gpu) for one in asked.gpus[: max(counts)] for gpu in one)
     return choice._replace(verdict=TOO_LARGE, why=Text("engine_needs", needed=_gib(needed), free=_gib(free)))
+
+
+def _ollama(asked: _Asked, choice: Choice) -> Choice:
+    """It runs llama.cpp's code on one host, and lays the layers on the GPUs by a reckoning of its own: llama.cpp's is the least that it needs."""
+    found = _llama_cpp(asked, choice, (1,))
+    if found.verdict != FITS:
+        return found
+    model = convert(asked.model, choice.form)
+    alone = model is not None and model.architecture in ollama_facts()["alone"]["names"]
+    return found._replace(verdict=ESTIMATED, requests=1 if alone else found.requests, why=Text("engine_ollama"))
 
 
 # One GPU on which everything has room: how much a model needs.
@@ -264,10 +269,11 @@ def _estimated(asked: _Asked, choice: Choice, found: Estimate, needed: int) -> C
     )
 
 
-# Engines that read GGUF files, and those whose memory is planned.
+# Engines that read GGUF files, and how the memory of each engine is planned.
 _FILES = frozenset(("llama_cpp", "ollama"))
 _PLANS: Mapping[str, Callable[[_Asked, Choice], Choice]] = {
     "llama_cpp": _llama_cpp,
     "lmdeploy": _turbomind,
+    "ollama": _ollama,
     "sglang": _sglang,
 }

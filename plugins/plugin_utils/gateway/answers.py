@@ -8,13 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 # Message, kind, parameter and code of each error: https://platform.openai.com/docs/guides/error-codes
 ERRORS: dict[str, tuple[str, str, str | None, str]] = {
     "unknown_path": ("gateway_says_unknown_path", "invalid_request_error", None, "unknown_url"),
     "unknown_key": ("gateway_says_unknown_key", "invalid_request_error", None, "invalid_api_key"),
     "unknown_model": ("gateway_says_unknown_model", "invalid_request_error", "model", "model_not_found"),
+    "no_path": ("gateway_says_no_path", "invalid_request_error", None, "unknown_url"),
     "model_forbidden": ("gateway_says_model_forbidden", "invalid_request_error", "model", "model_not_allowed"),
     "no_model": ("gateway_says_no_model", "invalid_request_error", "model", "model_missing"),
     "not_a_post": ("gateway_says_not_a_post", "invalid_request_error", None, "method_not_allowed"),
@@ -34,7 +35,7 @@ ERRORS: dict[str, tuple[str, str, str | None, str]] = {
 
 def answers(models: Sequence[Mapping[str, object]], language: str = "en") -> dict[str, str]:
     """The texts of the answers that are the same for every key, JSON each: errors by name, and each model by its backend."""
-    found = {name: _error(name, language) for name in ERRORS}
+    found = {name: _error(name, language) for name in ERRORS if name != "no_path"}
     return found | {str(model["backend"]): _text(_entry(str(model["name"]))) for model in models}
 
 
@@ -43,13 +44,18 @@ def model_list(models: Sequence[str]) -> str:
     return _text({"object": "list", "data": [_entry(name) for name in models]})
 
 
+def no_path(name: str, paths: Sequence[str], language: str = "en") -> str:
+    """What is answered to who asks for a model at a path that its engine lacks, in one line of JSON: the paths that there are."""
+    return _error("no_path", language, model=name, paths=names(list(paths), language))
+
+
 def _entry(name: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": 0, "owned_by": DEFAULT}
 
 
-def _error(name: str, language: str) -> str:
+def _error(name: str, language: str, **values: object) -> str:
     said, kind, parameter, code = ERRORS[name]
-    text = message(said, language)
+    text = message(said, language, **values)
     return _text({"error": {"message": text, "type": kind, "param": parameter, "code": code}})
 
 

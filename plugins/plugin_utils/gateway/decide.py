@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     variable_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list, no_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.selinux import selinux_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import Certificate
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
@@ -84,6 +84,8 @@ CIPHERS = (
     *("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305"),
 )
 SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+# What is uploaded as a form, with the model in a field. roles/common/files/llm_api_paths.py has the same paths.
+FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 # Which answer stands for a status that HAProxy finds by itself.
 ERROR_PAGES = {
     400: "bad_request",
@@ -312,7 +314,8 @@ def section(asked: Gateways, host: str, models: Sequence[Model], secrets: Secret
             }
             for model in models
         ],
-        "paths": sorted({path for model in models for path in model["paths"]} | set(texts(mine["gateway_paths"]))),
+        "paths": sorted({path for model in models for path in paths_of(model, mine)}),
+        "forms": list(FORMS),
         "keys": keys,
         # For the program that counts tokens.
         "usage": {
@@ -325,7 +328,7 @@ def section(asked: Gateways, host: str, models: Sequence[Model], secrets: Secret
             ],
         },
         # What HAProxy reads beside its configuration, by the file's name.
-        "files": maps([*keys, itself, *page], digests, models),
+        "files": maps([*keys, itself, *page], digests, models) | path_maps(models, mine, asked.language),
         # As one word of the configuration each.
         "answers": {name: quoted(text) for name, text in answers(models, asked.language).items()},
         # What HAProxy says by itself, by status.
@@ -406,6 +409,22 @@ def maps(keys: Sequence[Key], digests: Mapping[str, str], models: Sequence[Model
         "token_limits.map": [f"{key['name']} {key['tokens_per_minute']}" for key in keys],
         # Keys that have used up their tokens: written through HAProxy's socket alone.
         "spent.map": [],
+    }
+    return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}
+
+
+def paths_of(model: Model, mine: Mapping[str, object]) -> list[str]:
+    """The paths that a gateway lets through for a model."""
+    return sorted({*model["paths"], *texts(mine["gateway_paths"])})
+
+
+def path_maps(models: Sequence[Model], mine: Mapping[str, object], language: str) -> dict[str, str]:
+    """HAProxy's maps: which path which backend has, and what is answered at any other one."""
+    lines = {
+        "paths.map": [f"{model['backend']}{path} 1" for model in models for path in paths_of(model, mine)],
+        "no_path.map": [
+            f"{model['backend']} {no_path(model['name'], paths_of(model, mine), language)}" for model in models
+        ],
     }
     return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}
 

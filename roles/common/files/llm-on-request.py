@@ -198,7 +198,7 @@ def read_head(text: bytes) -> Head:
         forwarded=b"\r\n".join([*kept, b"Connection: close", b"", b""]),
         length=int(lengths[0]) if lengths else 0,
         chunked=bool(codings),
-        key=keys[0].decode(errors="replace") if len(keys) == 1 else "",
+        key=keys[0].decode(errors="replace") if len(set(keys)) == 1 else "",
     )
 
 

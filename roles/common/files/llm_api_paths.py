@@ -17,6 +17,7 @@ LMDeploy is alike: who has its key may put it to sleep or change its weights (ro
 
 For the gateway it counts tokens: the gateway says for which of its keys it asks, and reads the counts at /usage. The gateway itself does not read answers.
 What the gateway let through by reading a body in a way of its own is read here again as vLLM reads it: vLLM gets what was compared, and nothing else.
+A form (audio) is therefore taken apart and put together anew.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import asyncio
 import hmac
 import importlib.metadata
 import json
+import math
 import os
+import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +50,21 @@ QUESTION_FILE, ANSWER_FILE, LOOK_SECONDS, INNER_SECONDS = "question.json", "llm-
 HEALTH = "/health"
 # For which of its keys a gateway asks, and where it reads what they cost. Both count only with the gateway's own key.
 KEY_NAME_HEADER, USAGE = b"x-llm-key", "/usage"
+# Where clients of OpenAI's API and of Anthropic's say their key.
+KEY_HEADERS = (b"authorization", b"x-api-key")
 # Which model the gateway let the request through for.
 MODEL_HEADER = b"x-llm-model"
-# What an answer says of its tokens: completions and embeddings, responses. The last word counts: a stream may say it with each part.
+# What an answer says of its tokens: completions and embeddings, responses and messages. The largest word of a stream counts: it may say it with each part.
 PROMPT_TOKENS, COMPLETION_TOKENS = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
+# Of messages, what input_tokens leaves out: _build_anthropic_usage() of vllm/entrypoints/anthropic/serving.py, 0.33.0.
+CACHED_TOKENS = ("cache_read_input_tokens", "cache_creation_input_tokens")
+# What is uploaded as a form, with the model in a field. plugin_utils/gateway/decide.py has the same paths.
+FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
+# What computes no tokens, and what computes those of its prompt only.
+FREE, WITHOUT_ANSWER = ("/v1/messages/count_tokens",), ("/v1/embeddings", "/v1/rerank", "/v1/score")
+# Whisper makes 1500 positions of 30 s of sound (max_source_positions in the config.json of its models). Where an answer does not say how long the sound is, it
+# is as long as in the least bit rate of Opus, 6 kbit/s (RFC 6716, 2.1.1).
+SOUND_TOKENS, SOUND_BYTES = 50, 15
 # The first release whose streams say their usage when they are asked (stream_options of vllm/entrypoints/openai/protocol.py), and where.
 ASKS_FOR_USAGE, STREAMING = (0, 4, 3), ("/v1/completions", "/v1/chat/completions")
 # What an answer may have cost where its request names no limit and it ended before it said so.
@@ -75,6 +89,12 @@ def lines_of(path: Path) -> list[bytes]:
         return []
 
 
+def key_of(name: bytes, value: bytes) -> bytes:
+    """The key that a header names; empty where it names none."""
+    kind, _space, key = value.partition(b" ") if name == b"authorization" else (b"bearer", b"", value)
+    return key.strip() if kind.lower() == b"bearer" else b""
+
+
 def below(path: str, prefixes: Iterable[str]) -> bool:
     """Whether a path is one of these, or lies below one."""
     return any(path == prefix or path.startswith(prefix + "/") for prefix in prefixes)
@@ -90,8 +110,8 @@ def content_of(text: bytes) -> Mapping[str, Any]:
 
 
 def usage_of(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What an answer or an event says of its tokens; None where it says nothing. Events of /v1/responses have it in their response."""
-    for place in (content, content.get("response")):
+    """What an answer or an event says of its tokens; None where it says nothing. Events of /v1/responses and /v1/messages may have it further inside."""
+    for place in (content, content.get("response"), content.get("message")):
         usage = place.get("usage") if isinstance(place, dict) else None
         if isinstance(usage, dict):
             return usage
@@ -123,6 +143,17 @@ def once_each(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def read_once(body: bytes) -> dict[str, Any]:
+    """A JSON object in which each name stands once; ValueError where the text is none."""
+    try:
+        found = json.loads(body, object_pairs_hook=once_each)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("no JSON") from error
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found
+
+
 def engine_release() -> tuple[int, ...]:
     """Of the vLLM that this is loaded by; empty where there is none."""
     try:
@@ -137,11 +168,24 @@ def tokens(usage: Mapping[str, Any], names: Iterable[str]) -> int:
     return next((min(max(0, value), MOST_TOKENS) for value in map(usage.get, names) if isinstance(value, int)), 0)
 
 
-class Asked:
-    """A request of the gateway: what vLLM gets of it, and what it may cost."""
+def counts_of(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
+    """The tokens of a prompt and of an answer, as a usage says them; None where it says none."""
+    if usage is None or not any(name in usage for name in (*PROMPT_TOKENS, *COMPLETION_TOKENS, "total_tokens")):
+        return None
+    completion = tokens(usage, COMPLETION_TOKENS)
+    prompt = tokens(usage, PROMPT_TOKENS) + sum(tokens(usage, (name,)) for name in CACHED_TOKENS)
+    # What an answer does not say by name, as that of /v1/rerank, is the rest of the sum.
+    return min(max(prompt, tokens(usage, ("total_tokens",)) - completion), MOST_TOKENS), completion
 
-    def __init__(self, content: dict[str, Any], path: str, release: tuple[int, ...]) -> None:
-        self.content = content
+
+class Asked:
+    """A request of the gateway: what vLLM gets of it, and what it may cost. ValueError or RecursionError: it can be read in two ways, or not at all."""
+
+    content_type = b"application/json"
+
+    def __init__(self, body: bytes, path: str, release: tuple[int, ...]) -> None:
+        content = read_once(body)
+        self.content, self.path = content, path
         # The client gets no more than it asked for: an event of usage that was added here is taken out again.
         self.added = False
         options = content.get("stream_options")
@@ -153,21 +197,146 @@ class Asked:
         self.body = json.dumps(content).encode()
 
     @property
+    def model(self) -> bytes:
+        return str(self.content.get("model")).encode()
+
+    @property
     def prompt_tokens(self) -> int:
         """As many as the prompt can be."""
-        return sum(length(self.content.get(part)) for part in PROMPTS)
+        found = sum(length(self.content.get(part)) for part in PROMPTS)
+        # Each document is read with the query.
+        several = [len(each) for each in map(self.content.get, DOCUMENTS) if isinstance(each, list)]
+        repeated = sum(length(self.content.get(part)) for part in QUERIES)
+        return min(found + repeated * max([1, *several]), MOST_TOKENS)
 
     @property
     def most_tokens(self) -> int:
         """As many as the answer can be, as far as the request says so."""
+        if self.path in WITHOUT_ANSWER:
+            return 0
         limits = [self.content.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
         most = next((limit for limit in limits if isinstance(limit, int) and limit >= 0), UNKNOWN_TOKENS)
         several = [self.content.get(name) for name in ("n", "best_of")]
         return min(most * max([1, *(count for count in several if isinstance(count, int))]), MOST_TOKENS)
 
+    def estimate(self, usage: Mapping[str, Any] | None, answer: bytes | None) -> tuple[int, int]:
+        """The tokens of a prompt and of an answer that does not say them; without ``answer``, where it came as a stream or not at all."""
+        return self.prompt_tokens, self.most_tokens
+
 
 # Where the text of a request stands, of all paths that compute.
-PROMPTS = ("prompt", "messages", "input", "instructions", "query", "documents", "text_1", "text_2", "tools", "suffix")
+PROMPTS = (
+    "prompt",
+    "messages",
+    "system",
+    "input",
+    "instructions",
+    "documents",
+    "text_2",
+    "data_2",
+    "items",
+    "tools",
+    "suffix",
+)
+# Of scores and ranks: what is read together with each of the documents.
+QUERIES, DOCUMENTS = ("query", "queries", "text_1", "data_1"), ("documents", "text_2", "data_2", "items")
+
+# Of a form: what a client's header and the heads of its parts may be (RFC 7578, RFC 2046). All else is refused, since two programs could read it otherwise.
+BOUNDARY = re.compile(
+    rb'multipart/form-data; *boundary=(?:"([0-9A-Za-z\'()+_,./:=?-]{1,70})"|([0-9A-Za-z\'+_.-]{1,70}))', re.I
+)
+QUOTED = rb'(?:"([^"\r\n]*)"|([^";\s]+))'
+DISPOSITION = re.compile(
+    rb"form-data; *name=" + QUOTED + rb"(?:; *filename=" + QUOTED + rb")?(?:; *filename\*=[^\";\s]+)?", re.I
+)
+FIELD, MEDIA_TYPE = re.compile(rb"[A-Za-z0-9_.-]+(?:\[\])?"), re.compile(rb"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+")
+YES = ("1", "on", "t", "true", "y", "yes")
+
+
+class Part:
+    """A part of a form: a field, or a file with its name and type."""
+
+    def __init__(self, piece: bytes) -> None:
+        head, end, self.content = piece.partition(b"\r\n\r\n")
+        found: dict[bytes, bytes] = {}
+        for line in head.split(b"\r\n")[1:]:
+            name, colon, value = line.partition(b":")
+            name = name.lower()
+            # A transfer encoding would make another content of it.
+            if not colon or name in found or name not in (b"content-disposition", b"content-type", b"content-length"):
+                raise ValueError(name)
+            found[name] = value.strip()
+        said = DISPOSITION.fullmatch(found.get(b"content-disposition", b""))
+        if not end or not head.startswith(b"\r\n") or not said or not FIELD.fullmatch(said[1] or said[2] or b""):
+            raise ValueError("a part of a form")
+        self.name = (said[1] or said[2]).decode()
+        self.is_file = b"filename" in found[b"content-disposition"].lower()
+        self.file = re.sub(rb"[^A-Za-z0-9._-]", b"_", said[3] or said[4] or b"file")
+        kind = found.get(b"content-type", b"")
+        self.kind = kind if MEDIA_TYPE.fullmatch(kind) else b"application/octet-stream"
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+    @property
+    def written(self) -> bytes:
+        """The part as no two programs read it otherwise, with its empty line."""
+        head = b'Content-Disposition: form-data; name="%s"' % self.name.encode()
+        if self.is_file:
+            head += b'; filename="%s"\r\nContent-Type: %s' % (self.file, self.kind)
+        return head + b"\r\n\r\n" + self.content
+
+
+class Form(Asked):
+    """The same of a form."""
+
+    def __init__(self, body: bytes, path: str, release: tuple[int, ...], content_types: Sequence[bytes]) -> None:
+        said = BOUNDARY.fullmatch(content_types[0]) if len(content_types) == 1 else None
+        if not said:
+            raise ValueError("a form")
+        first, *pieces = (b"\r\n" + body).split(b"\r\n--" + (said[1] or said[2]))
+        if first or not pieces or pieces.pop() not in (b"--", b"--\r\n"):
+            raise ValueError("a form")
+        parts = [Part(piece) for piece in pieces]
+        single = [part.name for part in parts if not part.name.endswith("[]")]
+        if len(set(single)) != len(single):
+            raise ValueError("a field that stands twice")
+        self.content, self.path = {part.name: part.text for part in parts if not part.is_file}, path
+        self.sound_bytes = sum(len(part.content) for part in parts if part.is_file)
+        wants = str(self.content.get("stream_include_usage", "")).lower() in YES
+        self.added = str(self.content.get("stream", "")).lower() in YES and not wants and release >= ASKS_FOR_USAGE
+        if self.added:
+            asks = b'\r\nContent-Disposition: form-data; name="stream_include_usage"\r\n\r\ntrue'
+            parts = [*(part for part in parts if part.name != "stream_include_usage"), Part(asks)]
+        # Nobody who wrote the contents could know this one.
+        boundary = uuid.uuid4().hex.encode()
+        self.content_type = b"multipart/form-data; boundary=" + boundary
+        self.body = (
+            b"".join(b"--" + boundary + b"\r\n" + part.written + b"\r\n" for part in parts)
+            + b"--"
+            + boundary
+            + b"--\r\n"
+        )
+
+    @property
+    def prompt_tokens(self) -> int:
+        return min(self.sound_bytes // SOUND_BYTES + 1 + length(self.content.get("prompt")), MOST_TOKENS)
+
+    @property
+    def most_tokens(self) -> int:
+        """Nobody says more than is to be heard."""
+        return max(UNKNOWN_TOKENS, self.prompt_tokens)
+
+    def estimate(self, usage: Mapping[str, Any] | None, answer: bytes | None) -> tuple[int, int]:
+        seconds = (usage or {}).get("seconds")
+        prompt = self.prompt_tokens
+        if isinstance(seconds, (int, float)) and 0 <= seconds < MOST_TOKENS:
+            prompt = min(math.ceil(seconds) * SOUND_TOKENS + length(self.content.get("prompt")), MOST_TOKENS)
+        if answer is None:
+            return prompt, self.most_tokens
+        text = content_of(answer).get("text")
+        return prompt, min(length(text) if isinstance(text, str) else len(answer), MOST_TOKENS)
 
 
 class Counter:
@@ -178,7 +347,9 @@ class Counter:
         self.asked = asked
         self.status = 0
         self.stream = False
-        self.usage: Mapping[str, Any] | None = None
+        # What the answer said of its tokens, and whether that was its last word.
+        self.said: tuple[int, int] | None = None
+        self.final = True
         # Of a stream: the bytes of the texts that came, and an event that is not complete yet. Else the answer.
         self.texts = 0
         self.rest = b""
@@ -209,13 +380,20 @@ class Counter:
         lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
         content = content_of(b"\n".join(lines)) if lines else {}
         usage = usage_of(content)
-        self.usage = usage or self.usage
+        said = counts_of(usage)
+        if said is not None:
+            known = self.said or (0, 0)
+            self.said = max(known[0], said[0]), max(known[1], said[1])
+            # A message begins with its prompt.
+            self.final = content.get("type") != "message_start"
         self.texts += sum(length(content.get(name)) for name in ("choices", "delta"))
         return self.asked.added and usage is not None and content.get("choices") == []
 
     async def counts(self) -> dict[str, int]:
         """One request with its tokens. Where the answer does not say them, as many as they can have been: an estimate."""
-        usage = self.usage
+        if self.asked.path in FREE:
+            return counted(0, 0, 0)
+        said, usage, answer = self.said, None, None
         if self.parts:
             answer = b"".join(self.parts)
             if len(answer) > LARGE_BYTES:
@@ -223,19 +401,18 @@ class Counter:
             else:
                 content = content_of(answer)
             usage = usage_of(content)
-        if usage is None or not any(name in usage for name in (*PROMPT_TOKENS, *COMPLETION_TOKENS, "total_tokens")):
-            most = self.asked.most_tokens
-            completion = min(most, self.texts) if self.stream else most
-            return {
-                "requests": 1,
-                "prompt_tokens": self.asked.prompt_tokens,
-                "completion_tokens": completion,
-                "estimated": 1,
-            }
-        completion = tokens(usage, COMPLETION_TOKENS)
-        # What an answer does not say by name, as that of /v1/rerank, is the rest of the sum.
-        prompt = max(tokens(usage, PROMPT_TOKENS), tokens(usage, ("total_tokens",)) - completion)
-        return {"requests": 1, "prompt_tokens": prompt, "completion_tokens": completion, "estimated": 0}
+            said = counts_of(usage)
+        if said is not None and self.final:
+            return counted(*said, 0)
+        prompt, completion = self.asked.estimate(usage, answer)
+        if self.stream:
+            completion = min(completion, self.texts)
+        return counted(*((said[0], max(said[1], completion)) if said else (prompt, completion)), 1)
+
+
+def counted(prompt: int, completion: int, estimated: int) -> dict[str, int]:
+    """A request as /usage says it."""
+    return {"requests": 1, "prompt_tokens": prompt, "completion_tokens": completion, "estimated": estimated}
 
 
 async def respond(send: Any, status: int, content: Mapping[str, Any]) -> None:
@@ -248,7 +425,7 @@ async def respond(send: Any, status: int, content: Mapping[str, Any]) -> None:
 
 # As OpenAI's API says it, and as this program says nothing else to clients.
 REFUSED = {
-    "message": "The body is no JSON object in which each name stands once and model is the one that the gateway let through.",
+    "message": "The body is no JSON object, or of an audio path no form, in which each name stands once and model is the one that the gateway let through.",
     "type": "invalid_request_error",
     "param": "model",
     "code": "bad_request",
@@ -343,23 +520,21 @@ class ApiPaths:
         headers = scope["headers"]
         names, models = ([value for name, value in headers if name == one] for one in (KEY_NAME_HEADER, MODEL_HEADER))
         body = await body_of(receive)
-        try:
-            content = json.loads(body, object_pairs_hook=once_each)
-        except (ValueError, RecursionError):
-            content = None
         # Whoever is let in by a gateway is let in for one model, by one key; what vLLM would read otherwise goes no further.
-        if not isinstance(content, dict) or len(names) != 1 or [str(content.get("model")).encode()] != models:
-            await respond(send, 400, {"error": REFUSED})
-            return
         try:
-            asked = Asked(content, scope["path"], self.release)
-        except (ValueError, RecursionError):  # read, but not to be written again
+            kinds = [value for name, value in headers if name == b"content-type"]
+            path = scope["path"]
+            asked = Form(body, path, self.release, kinds) if path in FORMS else Asked(body, path, self.release)
+            is_same = len(names) == 1 and [asked.model] == models
+        except (ValueError, RecursionError):  # also what is read, but cannot be written again
+            is_same = False
+        if not is_same:
             await respond(send, 400, {"error": REFUSED})
             return
         counter = Counter(send, asked)
         length_header = (b"content-length", str(len(asked.body)).encode())
         kept = [pair for pair in headers if pair[0] not in (b"content-length", b"transfer-encoding", b"content-type")]
-        scope = {**scope, "headers": [*kept, length_header, (b"content-type", b"application/json")]}
+        scope = {**scope, "headers": [*kept, length_header, (b"content-type", asked.content_type)]}
         try:
             await self.answer(self.with_own_key(scope), replayed(asked.body, receive), counter)
         finally:
@@ -503,9 +678,9 @@ class ApiPaths:
 
     def says(self, scope: Mapping[str, Any], keys: Iterable[bytes]) -> bool:
         """Whether a request comes with one of these keys."""
-        said = b"".join(value for name, value in scope["headers"] if name == b"authorization")
-        kind, _space, key = said.partition(b" ")
-        return kind.lower() == b"bearer" and any(hmac.compare_digest(key.strip(), counts) for counts in keys)
+        said = {key_of(*pair) for pair in scope["headers"] if pair[0] in KEY_HEADERS}
+        # Of two headers that name different keys, nobody knows which one is meant.
+        return len(said) == 1 and any(hmac.compare_digest(key, counts) for key in said for counts in keys)
 
     def keys(self) -> list[bytes]:
         """The keys that count now; where the file cannot be read, the one that the engine was started with."""
@@ -522,7 +697,7 @@ class ApiPaths:
         """The request as vLLM understands it: with its own key for one that counts, and without a key for any other."""
         if not self.key or "headers" not in scope:
             return scope
-        headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+        headers = [(name, value) for name, value in scope["headers"] if name not in KEY_HEADERS]
         if len(headers) == len(scope["headers"]):
             return scope
         if self.knows_key(scope):

@@ -615,6 +615,173 @@ def test_vllm_gets_what_was_compared() -> None:
     assert len(got) == 3
 
 
+# -- keys of Anthropic's clients, messages, ranks and forms ---------------------------------------------------------------
+def test_a_key_in_x_api_key_counts_like_any_other_and_vllm_sees_only_its_own() -> None:
+    own = (b"x-api-key", KEY.encode())
+    assert asked("/v1/messages", headers=[own])[0]["keys"] == OWN
+    assert asked("/v1/messages", headers=[own, *bearer(KEY)])[0]["keys"] == OWN
+    for wrong in (b"x", b"", b"Bearer " + KEY.encode()):
+        assert status("/v1/messages", headers=[(b"x-api-key", wrong)]) == 401
+        assert status("/v1/messages", headers=[(b"x-api-key", wrong), *bearer(KEY)]) == 401
+        assert status("/v1/messages", headers=[own, (b"x-api-key", wrong)]) == 401
+    assert status("/v1/messages", headers=[own, *bearer("x")]) == 401
+    assert status("/v1/messages", headers=[own, *bearer(KEY, "Basic")]) == 401
+
+
+def message(kind: str, **more: Any) -> bytes:
+    return f"event: {kind}\ndata: ".encode() + json.dumps({"type": kind, **more}).encode() + b"\n\n"
+
+
+def test_messages_are_counted_by_their_first_and_last_word() -> None:
+    """vLLM repeats the tokens of the prompt at the end, with what it had of them already; LMDeploy does not."""
+    start = message("message_start", message={"usage": {"input_tokens": 7, "output_tokens": 0}})
+    delta = message("content_block_delta", delta={"type": "text_delta", "text": "twelve bytes"})
+    ends: list[tuple[dict[str, int], tuple[int, int]]] = [
+        ({"output_tokens": 3}, (7, 3)),
+        ({"input_tokens": 2, "cache_read_input_tokens": 5, "output_tokens": 3}, (7, 3)),
+        ({"input_tokens": 9, "output_tokens": 3}, (9, 3)),
+    ]
+    for usage, expected in ends:
+        end = message("message_delta", delta={"stop_reason": "end_turn"}, usage=usage)
+        assert counted([start, delta, end, message("message_stop")], STREAM) == cost(*expected), usage
+    assert counted([start + delta], STREAM, gone=True, max_tokens=20) == cost(7, len("text_delta") + 10, 1)
+    assert counted([delta], STREAM, gone=True, max_tokens=20) == cost(5, 20, 1)
+    whole = {"type": "message", "usage": {"input_tokens": 2, "cache_creation_input_tokens": 4, "output_tokens": 3}}
+    assert counted([json.dumps(whole).encode()]) == cost(6, 3)
+
+
+def forms(*parts: tuple[str, bytes], file: bytes = b"s" * 150) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """A form as clients write it, and its header."""
+    said = [f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + text for name, text in parts]
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a \xe6\xa8\xa1.wav"'
+    if file:
+        said.append(head + b"\r\nContent-Type: audio/wav\r\n\r\n" + file)
+    return b"\r\n".join([*said, b"--b--\r\n"]), [(b"content-type", b"multipart/form-data; boundary=b")]
+
+
+def heard(
+    body: bytes, kind: list[tuple[bytes, bytes]], answer: bytes = b"", headers: Any = PLAIN
+) -> tuple[int, Any, bytes]:
+    """The status, what the key pays, and what vLLM got of a form."""
+    got: list[bytes] = []
+
+    async def answering(scope: Any, receive: Any, send: Any) -> None:
+        event = await receive()
+        got.extend([dict(scope["headers"])[b"content-type"], event["body"]])
+        assert dict(scope["headers"])[b"content-length"] == str(len(event["body"])).encode()
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(n.encode(), v.encode()) for n, v in headers]}
+        )
+        await send({"type": "http.response.body", "body": answer})
+
+    gateway = [(b"x-llm-key", b"alice"), (b"x-llm-model", b"m"), *bearer("of-the-gateway")]
+    sent, found = through(
+        body, answering, path="/v1/audio/transcriptions", asking=[*gateway, *kind], release=(0, 11, 0)
+    )
+    return sent[0]["status"], found, b"\n".join(got)
+
+
+def test_vllm_gets_a_form_that_was_put_together_anew() -> None:
+    body, kind = forms(
+        ("model", b"m"),
+        ("language", b"de"),
+        ("timestamp_granularities[]", b"word"),
+        ("timestamp_granularities[]", b"segment"),
+    )
+    status, _found, got = heard(body, kind, b"{}")
+    assert status == 200
+    head, _line, form = got.partition(b"\n")
+    boundary = head.split(b"boundary=")[1]
+    assert boundary != b"b"
+    *parts, end = form.split(b"--" + boundary)
+    assert (len(parts), end) == (6, b"--\r\n")
+    assert parts[1] == b'\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n'
+    assert parts[5].startswith(
+        b'\r\nContent-Disposition: form-data; name="file"; filename="a____.wav"\r\nContent-Type: audio/wav\r\n\r\nsss'
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b'{"text": "hello", "usage": {"type": "duration", "seconds": 2}}', cost(100, 5, 1)),
+        (b'{"text": "hello", "usage": {"type": "duration", "seconds": 1e400}}', cost(11, 5, 1)),
+        (b'{"text": "hello", "usage": {"type": "duration", "seconds": -1}}', cost(11, 5, 1)),
+        (
+            b'{"text": "hello", "usage": {"type": "tokens", "input_tokens": 9, "output_tokens": 2, "total_tokens": 11}}',
+            cost(9, 2),
+        ),
+        (b'{"text": "hello"}', cost(11, 5, 1)),
+        (b"hello", cost(11, 5, 1)),
+        (b"1\n00:00:00,000 --> 00:00:01,000\nhello\n", cost(11, 38, 1)),
+    ],
+)
+def test_sound_costs_what_is_said_of_it_or_what_it_can_be(answer: bytes, expected: dict[str, int]) -> None:
+    assert heard(*forms(("model", b"m")), answer)[1] == expected
+
+
+def test_a_stream_of_sound_is_asked_for_its_usage() -> None:
+    for said in (
+        ((("model", b"m"), ("stream", b"True"))),
+        (("model", b"m"), ("stream", b"1"), ("stream_include_usage", b"false")),
+    ):
+        last = chunk(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 3})
+        status, found, got = heard(*forms(*said), chunk() + last, STREAM)
+        assert (status, found) == (200, cost(5, 3))
+        assert got.count(b'name="stream_include_usage"\r\n\r\ntrue\r\n') == 1
+        assert got.count(b"stream_include_usage") == 1
+    assert b"stream_include_usage" not in heard(*forms(("model", b"m"), ("stream", b"false")), b"{}")[2]
+
+
+def test_a_form_that_is_none_or_two_goes_no_further() -> None:
+    good, kind = forms(("model", b"m"))
+    assert heard(good, kind, b"{}")[0] == 200
+    wrong = [
+        *(b"", b"--b--", b"x" + good, good[2:], good[:-4], good + good, good + b"x", good.replace(b"--b", b"--c")),
+        *(
+            good.replace(b'"model"', name)
+            for name in (b'"mod\\el"', b'"model', b'"', b'""', b'"model"; name="x"', b"x; model")
+        ),
+        *(good.replace(b"name=", each) for each in (b"name =", b"x=", b"Name*=")),
+        good.replace(b"form-data", b"attachment"),
+        good.replace(b"\r\n\r\nm", b"\r\nContent-Disposition: form-data; name=x\r\n\r\nm"),
+        good.replace(b"\r\n", b"\n"),
+        forms(("model", b"other"))[0],
+        forms(("model", b"m"), ("model", b"other"))[0],
+        forms(("model", b"m"), ("stream", b"true"), ("stream", b"false"))[0],
+        forms(("model", b"m"), ("prompt", b"\xff"))[0],
+        forms(("model[]", b"m"))[0],
+        forms()[0],
+    ]
+    for body in wrong:
+        assert heard(body, kind, b"{}")[:2] == (400, None), body[:200]
+    headers = (
+        b"",
+        b"application/json",
+        b"multipart/form-data",
+        b"multipart/form-data; boundary=b; boundary=c",
+        b'multipart/form-data; boundary="b',
+    )
+    for header in headers:
+        assert heard(good, [(b"content-type", header)], b"{}")[0] == 400, header
+    assert heard(good, kind * 2, b"{}")[0] == 400
+    assert heard(good, [], b"{}")[0] == 400
+
+
+def test_what_counts_tokens_costs_none_and_what_ranks_costs_no_answer() -> None:
+    async def gone(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise ConnectionResetError
+
+    asking = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    assert through(json.dumps(asking).encode(), gone, path="/v1/messages/count_tokens")[1] == cost(0, 0)
+    # Each document is read with the query.
+    rank = {"model": "m", "query": "four", "documents": ["one", "two", "three"]}
+    assert through(json.dumps(rank).encode(), gone, path="/v1/rerank")[1] == cost(3 * 4 + 11, 0, 1)
+    assert through(json.dumps({"model": "m", "input": "hello"}).encode(), gone, path="/v1/embeddings")[1] == cost(
+        5, 0, 1
+    )
+
+
 def test_what_was_refused_or_came_from_elsewhere_costs_nobody_anything() -> None:
     body = [json.dumps({"usage": {"prompt_tokens": 7, "completion_tokens": 3}}).encode()]
     assert counted(body) == cost(7, 3)

@@ -67,7 +67,7 @@ class Ollama(http.server.BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(said, separators=(",", ":")).encode())
 
     def answer(self) -> None:
-        said = {name: self.headers.get(name) for name in ("Host", "Origin", "Authorization")}
+        said = {name: self.headers.get(name) for name in ("Host", "Origin", "Authorization", "X-Api-Key")}
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps(said).encode() + b"\n")
@@ -146,7 +146,18 @@ def test_only_what_computes_gets_through_and_only_with_a_key(site: Site) -> None
     assert {site.ask(path, key)[0] for path in (*PATHS, "/api/pull") for key in ("", "wrong", KEY + "x")} == {401}
     # Ollama sees neither the key nor from where somebody comes: for other hosts' names and origins it has an error.
     status, seen = site.ask("/v1/chat/completions", Origin="https://elsewhere.example.org", Host="llm.example.org")
-    assert (status, seen) == (200, {"Host": "localhost", "Origin": None, "Authorization": None})
+    assert (status, seen) == (200, {"Host": "localhost", "Origin": None, "Authorization": None, "X-Api-Key": None})
+    # Anthropic's clients say their key in a header of its own. Of two, both have to count.
+    for key, other, expected in (
+        ("", KEY, 200),
+        (KEY, KEY, 200),
+        ("", "x", 401),
+        (KEY, "x", 401),
+        ("x", KEY, 401),
+        (KEY, "", 401),
+    ):
+        status, seen = site.ask("/v1/messages", key, **{"X-Api-Key": other})
+        assert (status, seen.get("X-Api-Key")) == (expected, None), (key, other)
 
 
 @pytest.mark.slow

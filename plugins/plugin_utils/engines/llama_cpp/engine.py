@@ -24,7 +24,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.se
 
 # All of b6327 (tools/server/README.md) answer the first ones; the others were seen in b11549, and which build had them first was not looked up.
 _PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank"]
-_LATER_PATHS, _SEEN = ["/v1/messages", "/v1/messages/count_tokens", "/v1/responses"], 11549
+_LATER_PATHS = ["/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/audio/transcriptions"]
+_SEEN = 11549
 # What the log says when a part of a start begins: tools/server/server.cpp and server-context.cpp, and the log of b11549.
 _PHASES = (
     ("server", r"build_info:|\binit: initializing|build: \d+"),

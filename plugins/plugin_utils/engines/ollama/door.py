@@ -16,8 +16,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 PROGRAM, HAPROXY, USER = "llm_ollama_door.py", "/usr/sbin/haproxy", "haproxy"
-# What computes and names its model in a body: server/routes.go of every examined release.
-PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses")
+# What computes and names its model in a body or in a field of a form: server/routes.go of every examined release. Pictures (/v1/images) are not served.
+PATHS = (
+    *("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses"),
+    "/v1/audio/transcriptions",
+)
 # Seconds: until the headers of a request are there, in which a client may neither send nor read, and until an answer begins or goes on. A model may have to
 # be read first.
 _HEADERS, _CLIENT, _ANSWER = 10, 60, 3600
@@ -40,7 +43,12 @@ def door_text(port: int, inner: int, keys: str, user: str) -> str:
     asks = [
         "acl bearer req.fhdr(authorization),word(1,' '),lower -m str bearer",
         f"acl known req.fhdr(authorization),word(2,' '),sha2(256),hex -m str -f {keys}",
-        f"http-request return {_error(401, 'unknown_key', 'No key, or one that does not count.')} unless bearer known",
+        # Anthropic's clients say their key so. Of two headers both have to hold one that counts.
+        "acl api_key req.fhdr(x-api-key) -m found",
+        f"acl known_api_key req.fhdr(x-api-key),sha2(256),hex -m str -f {keys}",
+        "acl alone req.fhdr_cnt(authorization) eq 0",
+        f"http-request return {_error(401, 'unknown_key', 'No key, or one that does not count.')} if api_key !known_api_key",
+        f"http-request return {_error(401, 'unknown_key', 'No key, or one that does not count.')} unless bearer known || alone api_key",
     ]
     lines = [
         "# Made by baremetal.llm: changes are overwritten.",
@@ -81,6 +89,7 @@ def door_text(port: int, inner: int, keys: str, user: str) -> str:
         "    http-request set-header Host localhost",
         "    http-request del-header Origin",
         "    http-request del-header Authorization",
+        "    http-request del-header X-Api-Key",
         "    default_backend ollama",
         "backend ollama",
         "    option httpchk",

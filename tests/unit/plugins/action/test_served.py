@@ -22,6 +22,7 @@ all:
     ansible_connection: local
     ansible_python_interpreter: "{{ ansible_playbook_python }}"
     llm_host_dir: "{{ inventory_dir }}/{{ inventory_hostname }}"
+    llm_engine: "{{ asked_engine | default('vllm') }}"
     vllm_version: "1"
     vllm_model: m
     vllm_environment: {HF_TOKEN: marked-secret, OPEN: x}
@@ -57,8 +58,10 @@ PLAY = """
       run_once: true
       register: plan
     - ansible.builtin.debug: {msg: "{{ plan.lines }} {{ plan.turns }}"}
+    - ansible.builtin.set_fact: {asked_engine: llama_cpp}
     - ansible.builtin.include_role: {name: baremetal.llm.common, tasks_from: go_back}
       vars: {common_go_back_reason: no token}
+    - ansible.builtin.set_fact: {asked_engine: vllm}
     - baremetal.llm.gather: *look
     - ansible.builtin.copy:
         content: "{{ {'served': ansible_facts['llm_served'], 'decision': llm_decision, 'changed': __common_former.changed, 'ran': ran} | to_json }}"
@@ -67,7 +70,7 @@ PLAY = """
 """
 ROLE = """
 - ansible.builtin.set_fact:
-    ran: "{{ ran | default([]) + [[_common_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version]] }}"
+    ran: "{{ ran | default([]) + [[_common_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version, llm_engine]] }}"
 """
 SERVE = """
 - ansible.builtin.copy: {dest: "{{ llm_host_dir }}/models/m/weights", content: "{{ version }}", mode: "0644"}
@@ -93,7 +96,7 @@ def test_a_deployment_goes_back_on_all_of_its_hosts(tmp_path: Path) -> None:
     environment = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections")}
     done = playbook("-i", tmp_path / "hosts.yml", tmp_path / "play.yml", "-vvv", environment=environment)
     assert done.returncode == 0, done.stdout
-    assert "chat on gpu1, gpu2: back to image:1, vLLM 1, m@r1, since" in done.stdout
+    assert "chat on gpu1, gpu2: back to image:1, release 1, m@r1, since" in done.stdout
     for host in ("gpu1", "gpu2"):
         found: dict[str, Any] = json.loads((tmp_path / host / "found.json").read_text())
         assert (tmp_path / host / "models/m/weights").read_text() == "a"
@@ -102,7 +105,7 @@ def test_a_deployment_goes_back_on_all_of_its_hosts(tmp_path: Path) -> None:
         assert (returned["version"], returned["image"], returned["reason"]) == ("b", "image:1", "no token")
         assert found["served"]["begun"] is None
         assert found["changed"] is True
-        assert found["ran"] == [[role, "chat", "1", True, 1, "a"] for role in ("ray", "vllm")]
+        assert found["ran"] == [[role, "chat", "1", True, 1, "a", "vllm"] for role in ("ray", "vllm")]
         assert found["decision"]["hosts"][host]["version"] == "a"
         assert found["decision"]["plans"] == ({"chat": {"ok": True}} if host == "gpu1" else {})
         # The secret is in this file alone, and nobody else reads it.

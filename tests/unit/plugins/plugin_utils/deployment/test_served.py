@@ -119,7 +119,7 @@ def test_a_rollback_says_from_what_to_what_and_takes_one_deployment_after_the_ot
     )
     assert (
         plan["lines"][0]
-        == "chat on gpu1, gpu2: back to image:1, vLLM 1, m@0123456789ab, since then; it serves now with image:b"
+        == "chat on gpu1, gpu2: back to image:1, release 1, m@0123456789ab, since then; it serves now with image:b"
     )
     assert plan["turns"]["sizes"] == [2, 1]
     assert plan["turns"]["hosts"] == "gpu1:gpu2:gpu3"
@@ -135,7 +135,7 @@ def test_an_upgrade_says_what_becomes_of_a_deployment_and_why() -> None:
     work = {"serve": {"gpu1": [{"role": "vllm", "code": "work_other_settings", "what": ""}], "gpu2": []}}
     plan = upgrade(dict.fromkeys(["gpu1", "gpu2"], notes("a")), work)
     assert plan["lines"] == [
-        "chat on gpu1, gpu2: image:a, vLLM 1, (none), since then",
+        "chat on gpu1, gpu2: image:a, release 1, (none), since then",
         "  becomes: image:b, vLLM 2, m",
         "  gpu1, serve: vllm (its settings are others than at the last run)",
     ]

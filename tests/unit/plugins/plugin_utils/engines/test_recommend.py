@@ -36,7 +36,7 @@ CASES: dict[str, dict[tuple[str, str], str]] = {
         ("vllm", "gptq"): core.NO,
         ("lmdeploy", "awq"): core.NO,
         ("sglang", "awq"): core.NO,
-        ("ollama", "Q4_K_M"): core.NOT_PLANNED,
+        ("ollama", "Q4_K_M"): core.ESTIMATED,
         ("ollama", "Q8_0"): core.TOO_LARGE,
     },
     "1 x 2 Tesla V100-PCIE-16GB": {
@@ -100,11 +100,32 @@ def test_a_longer_context_leaves_fewer_requests() -> None:
 @pytest.mark.slow
 def test_several_hosts_are_named_with_what_that_means() -> None:
     found = table(QWEN, "2 x 2 Tesla V100-PCIE-16GB")
-    assert (found["llama_cpp", "Q4_K_M"].hosts, found["llama_cpp", "Q8_0"].hosts) == (1, 2)
-    why = found["llama_cpp", "Q8_0"].why
-    assert why is not None
-    assert why.code == "engine_rpc"
+    beyond = found["llama_cpp", "Q8_0"]
+    assert (found["llama_cpp", "Q4_K_M"].hosts, beyond.hosts, beyond.verdict) == (1, 0, core.NOT_PLANNED)
+    assert beyond.why is not None
+    assert (beyond.why.code, beyond.why.values["hosts"]) == ("engine_rpc", 2), "the collection does not set it up"
     assert found["ollama", "Q8_0"].verdict == core.TOO_LARGE
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-8B", "openai/gpt-oss-20b"])
+def test_ollama_needs_at_least_what_llama_cpp_needs(model: str) -> None:
+    found = table(model, "1 x 2 P40")
+    for form in core.GGUF:
+        ours, same = found["ollama", form], found["llama_cpp", form]
+        if same.verdict == core.FITS:
+            assert (ours.verdict, ours.context, ours.requests) == (core.ESTIMATED, same.context, same.requests)
+            assert ours.why is not None
+            assert ours.why.code == "engine_ollama"
+        else:
+            assert ours.why is not None
+            assert same.why is not None
+            assert (ours.verdict, ours.why.say()) == (same.verdict, same.why.say())
+
+
+def test_of_some_architectures_ollama_takes_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "ollama_facts", lambda: {"alone": {"names": ["qwen3"]}})
+    found = table("Qwen/Qwen3-8B", "1 x 2 P40")
+    assert (found["ollama", "Q8_0"].requests, found["llama_cpp", "Q8_0"].requests > 1) == (1, True)
 
 
 def test_formats_that_nobody_published_are_said_to_be_made() -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names, engine_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths import SINCE, paths_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
+    FORMS,
     ITSELF,
     Gateways,
     Secrets,
@@ -176,6 +178,47 @@ def test_paths_are_those_that_all_replicas_have() -> None:
     sections, _problems = asked(gate=gateway(gateway_paths=["/classify"]))
     assert {"/classify", "/v1/chat/completions"} <= set(sections["gate"]["paths"])
     assert not {"/metrics", "/invocations", "/pause", "/ready"} & set(sections["gate"]["paths"])
+
+
+@pytest.mark.parametrize(
+    ("release", "has", "lacks"),
+    [
+        ("0.7.2", "/v1/rerank", "/v1/audio/transcriptions"),
+        ("0.7.3", "/v1/audio/transcriptions", "/v1/audio/translations"),
+        ("0.9.2", "/v1/audio/translations", "/v1/responses"),
+        ("0.11.0", "/v1/responses", "/v1/messages"),
+        ("0.11.1", "/v1/messages", "/v1/messages/count_tokens"),
+        ("0.17.0", "/v1/messages/count_tokens", "/v1/messages/render"),
+    ],
+)
+def test_a_release_of_vllm_has_the_paths_of_its_source(release: str, has: str, lacks: str) -> None:
+    assert has in paths_of([release])
+    assert lacks not in paths_of([release])
+
+
+@pytest.mark.parametrize("engine", engine_names())
+def test_every_engine_offers_paths_by_release_and_those_of_forms_are_known(engine: str) -> None:
+    """HAProxy looks for the model in a field of a form at just the paths of audio."""
+    found = engine_of({"llm_engine": engine})
+    paths = found.paths([found.example_release])
+    assert {"/v1/chat/completions", "/v1/completions"} <= set(paths)
+    assert {path for path in paths if path.startswith("/v1/audio/")} <= set(FORMS)
+
+
+@pytest.mark.parametrize(("language", "said"), [("en", "does not have this path"), ("zh", "没有此路径")])
+def test_a_path_that_a_model_s_engine_lacks_is_answered_with_those_that_it_has(language: str, said: str) -> None:
+    heads = {"a": head("new", vllm_version="0.33.0"), "b": head("old")}
+    sections, _problems = asked(heads, gateway(gateway_paths=["/classify"]), language=language)
+    files = sections["gate"]["files"]
+    assert "model1/v1/messages 1\n" in files["paths.map"]
+    assert "model2/v1/messages" not in files["paths.map"]
+    assert files["paths.map"].count("/classify 1\n") == 2
+    backend, _space, answer = files["no_path.map"].splitlines()[1].partition(" ")
+    error = json.loads(answer)["error"]
+    assert (backend, error["code"]) == ("model2", "unknown_url")
+    assert said in error["message"]
+    assert "/v1/rerank" in error["message"]
+    assert "/v1/messages" not in error["message"]
 
 
 @pytest.mark.parametrize(

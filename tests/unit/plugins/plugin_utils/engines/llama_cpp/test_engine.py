@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEASE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import OWN
@@ -245,6 +247,96 @@ def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_no
     section = site.decided()["hosts"]["gpu1"]
     asked = asked_by_decision(section, site.variables, role_options())
     assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "llama_cpp"}
+
+
+# -- another version, and back ---------------------------------------------------------------------------------------------
+IMAGE_ID = "sha256:0123456789abcdef"
+
+
+def noted(section: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """What a host keeps of a version that served, as the module served writes it."""
+    serves: dict[str, Any] = json.loads(json.dumps(served.serves_with(section, plan, "b11549")))
+    assert (serves["container"], serves["environment"]) == ("llm-llama_cpp", "")
+    models = [
+        {**{name: model[name] for name in ("model", "folder", "revision")}, "kept": ""} for model in serves["models"]
+    ]
+    kept = {name: serves[name] for name in ("version", RELEASE, "section", "plan")}
+    return {
+        **kept,
+        "since": "2026-11-28T12:00:00Z",
+        "image": {"reference": serves["image"], "id": IMAGE_ID},
+        "models": models,
+    }
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "another build": {"llama_cpp_version": "b11600"},
+    "another image": {"llama_cpp_image": "registry.example.com/llama.cpp:mine"},
+    "a longer context": {"llama_cpp_ctx_size": 1024},
+    "an option": {"llama_cpp_options": {"threads": 4}},
+    "another name in the API": {"llama_cpp_served_model_name": "other"},
+}
+
+
+@pytest.mark.parametrize("change", [*CHANGES, "another revision of the file"])
+def test_what_is_changed_is_another_version_that_goes_back_as_it_was(site: Site, change: str) -> None:
+    """Image, settings and file of the former version come from the notes of the host, whatever the inventory asks for by now."""
+    before = site.decided()
+    old = before["hosts"]["gpu1"]
+    assert site.decided()["hosts"]["gpu1"]["version"] == old["version"], "the same is no other version"
+    if change not in CHANGES:
+        site.records[0] |= {"sha256": "other", "revision": "0123456789abcdef"}
+    after = site.decided(**CHANGES.get(change, {}))
+    new = after["hosts"]["gpu1"]
+    assert (before["problems"], after["problems"]) == ([], [])
+    assert new["version"] != old["version"]
+
+    states = [noted(old, before["plans"]["small"])]
+    found = served.served_of({"llm_served": {"states": states, "returned": None, "begun": None}})
+    deployments: Any = {"small": {"hosts": ["gpu1"], "head": "gpu1"}}
+    asked = {"work": {"serve": {"gpu1": [{"role": "llama_cpp", "code": "work_other_settings", "what": ""}]}}}
+    decision = {**after, **asked, "turns": {"hosts": ["gpu1"]}}
+    plan = served.upgrade_plan(deployments, {"gpu1": found}, decision, {"small": "b11600"})
+    assert plan["problems"] == []
+    assert "llama_cpp (" in plan["lines"][-1]
+    assert f"becomes: {new['image']}, llama.cpp b11600, lab/tiny" in " ".join(plan["lines"])
+
+    begun: Any = {**found, "begun": {"version": new["version"], "image": new["image"]}}
+    for stack in (begun, {**found, "states": [noted(new, after["plans"]["small"]), *states]}):
+        assert served.version_before({"gpu1": stack}) == old["version"]
+    left = served.left_by(begun, old["version"])
+    looked = served.looked_for({"served": states[0], "present": True, "moved": False, "lacking": [], "left": left})
+    back = served.rollback_plan(deployments, {"gpu1": looked})
+    assert (back["problems"], len(back["lines"])) == ([], 1)
+    assert back["lines"][0].count(old["image"]) >= 1
+    again = served.served_decision({"gpu1": looked}, "code", after)
+    restored = again["hosts"]["gpu1"]  # type: ignore[index]
+    assert restored["llama_cpp"] == json.loads(json.dumps(old["llama_cpp"]))
+    assert (restored["engine"], restored["roles"], restored["image"]) == ("llama_cpp", ["llama_cpp"], old["image"])
+    assert again["plans"]["small"] == json.loads(json.dumps(before["plans"]["small"]))  # type: ignore[index]
+
+
+def test_an_image_that_moved_on_serves_by_its_kept_name(site: Site) -> None:
+    found = site.decided()
+    state = noted(found["hosts"]["gpu1"], found["plans"]["small"])
+    looked: Any = {"gpu1": {"served": state, "present": True, "moved": True, "lacking": [], "left": {}}}
+    section: Any = served.served_decision(looked, "code", {})["hosts"]
+    assert section["gpu1"]["image"] == section["gpu1"]["llama_cpp"]["container"]["image"] == "llm-kept:0123456789ab"
+    assert found["hosts"]["gpu1"]["image"] not in json.dumps(section)
+
+
+def test_a_file_that_is_gone_or_an_image_hinders_a_return(site: Site) -> None:
+    found = site.decided()
+    state = noted(found["hosts"]["gpu1"], found["plans"]["small"])
+    lacking = ["/opt/llm/models/lab--tiny/tiny.gguf"]
+    looked: Any = {
+        "gpu1": {"served": state, "present": False, "moved": False, "lacking": lacking, "left": {"image": ""}}
+    }
+    deployments: Any = {"small": {"hosts": ["gpu1"], "head": "gpu1"}}
+    assert [each["code"] for each in served.rollback_plan(deployments, looked)["problems"]] == [
+        "back_no_image",
+        "back_no_model",
+    ]
 
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
