@@ -17,7 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, Wanted, human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import PACKED, incoming_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         arguments = {name: value for name, value in self._task.args.items() if name not in ("files", "phase", "packed")}
         _checked, options = self.validate_argument_spec(

@@ -72,7 +72,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_s
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import (
     secret_values,
@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
@@ -262,7 +262,7 @@ class ActionModule(ActionBase):
             section["needed"] = walk or bool(section["work"])
 
     def _question(
-        self, fleet: Fleet, task_vars: Mapping[str, Any], earlier: Mapping[str, Any], lang: str, reports: str
+        self, fleet: Fleet, task_vars: TaskVars, earlier: Mapping[str, Any], lang: str, reports: str
     ) -> DecisionInput:
         playing = [host for host in fleet.playing if host != "localhost"]
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]

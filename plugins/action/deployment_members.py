@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from ansible.plugins.action import ActionBase
@@ -23,7 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members im
     utc,
     with_seen,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
@@ -41,7 +40,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars or {})

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.report import
     verdict,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, names, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import saved_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={

@@ -26,7 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.pieces import described
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress, human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
@@ -68,7 +68,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         phases = {
             "name": self._name,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.plugins.loader import lookup_loader
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 
 # By the option that names it: the role's folder, and the lookup that makes the content of it.
@@ -21,7 +21,7 @@ SOURCES = {
 class ActionModule(NormalAction):  # type: ignore[misc,unused-ignore]
     """The module, with the content of every file."""
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         files = [self._with_content(file, task_vars or {}) for file in self._task.args.get("files") or []]
         self._task.args = {**self._task.args, "files": files}
         result = super().run(tmp, task_vars)

@@ -13,7 +13,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, select
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import OfHub
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -69,7 +69,7 @@ class ActionModule(ActionBase):
     def _bring(
         self,
         options: Mapping[str, Any],
-        task_vars: Mapping[str, Any],
+        task_vars: TaskVars,
         files: list[OfHub],
         hub: str,
         result: dict[str, object],
