@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
@@ -13,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
@@ -34,14 +34,14 @@ def inputs(
 
 
 def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
+    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
+) -> dict[str, object]:
     """The plan of a deployment: refused where TurboMind has no code for the model or the GPUs, else with an estimate."""
     return estimates.plan(arguments.table(), SETTINGS, (_refusal, _planned), config, nodes, request, language)
 
 
 def warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
+    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
 ) -> list[str]:
     """What a plan says of a server without a key, and of a release that nobody here has seen."""
     return estimates.warnings(arguments.table(), str(plan["lmdeploy_version"]), head, language)
@@ -54,7 +54,7 @@ def _refusal(asked: Asked) -> Text | None:
 
 def _no_model(asked: Asked) -> Text | None:
     known = arguments.facts()["architectures"]
-    spans = list(map(str, known["names"].get(asked.architecture, ())))
+    spans = known["names"].get(asked.architecture, [])
     key = release_key(asked.release)
     for first, last in zip(spans[::2], spans[1::2], strict=True):
         if release_key(first) <= key and (not last or key <= release_key(last)):
@@ -69,9 +69,9 @@ def _no_format(asked: Asked) -> Text | None:
     """A checkpoint that LMDeploy refuses when it starts: get_tm_config in lmdeploy/turbomind/converter.py."""
     if asked.form == "16-bit":
         return None
-    said = asked.config["quantization_config"]
+    said = asked.quantization
     known = arguments.facts()["formats"].get(asked.form)
-    if not isinstance(known, Mapping) or not since(asked.release, str(known["since"])):
+    if known is None or isinstance(known, str) or not since(asked.release, known["since"]):
         allowed = [name for name, row in arguments.facts()["formats"].items() if name != "source"]
         return Text(
             "engine_format", title=arguments.TITLE, form=asked.form, release=asked.release, allowed=", ".join(allowed)
@@ -115,35 +115,35 @@ def _model(asked: Asked) -> Model | None:
     return model if not model.slides or asked.architecture in known["windows"] else None
 
 
-def _planned(base: dict[str, Any], asked: Asked, language: str) -> dict[str, Any]:
+def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, object]:
     model = _model(asked)
     said = dict(asked.said)
     if asked.form == "16-bit" or asked.form in ("fp8", "mxfp4"):
         # For Volta and Turing, which compute no bfloat16; 4 bits are computed in float16 on every GPU.
         said |= {} if asked.weakest.capability >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
     if model is None:
-        spread = int(said.get("tp") or 1)
+        spread = whole(said.get("tp") or 1)
         why = Text("engine_unplanned", title=arguments.TITLE, architecture=asked.architecture)
         return estimates.spread_plan({**base, "settings": {**said, "tp": spread}}, spread, [why], language)
-    spread = int(said.get("tp") or estimates.spread_of(model, len(asked.gpus)))
+    spread = whole(said.get("tp") or estimates.spread_of(model, len(asked.gpus)))
     if spread > len(asked.gpus) or not estimates.divides(model, spread):
         return unplanned.refused(
             base, Text("engine_spread", setting="lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language
         )
-    share = float(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
+    share = number(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
     if not 0 < share < 1:
         return unplanned.refused(base, Text("lmdeploy_share", found=share), language)
-    found = memory.estimate(model, asked.gpus, spread, share, int(said.get("quant_policy") or 0))
+    found = memory.estimate(model, asked.gpus, spread, share, whole(said.get("quant_policy") or 0))
     asks = said.get("session_len")
-    length = min(int(asks or model.context), found.tokens)
-    if length < int(asks or min(LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, int(asks or LEAST)), language)
+    length = min(whole(asks or model.context), found.tokens)
+    if length < whole(asks or min(LEAST, model.context)):
+        return unplanned.refused(base, _too_large(asked, found, whole(asks or LEAST)), language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
-    said |= {"max_batch_size": int(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
+    said |= {"max_batch_size": whole(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
     notes = [Text("engine_estimated_plan", title=arguments.TITLE, tokens=f"{found.tokens:,}")]
     notes += estimates.unknown_code(arguments.NAME, "TurboMind", asked)
     plan = estimates.spread_plan({**base, "settings": said}, spread, notes, language)
-    return {**plan, "predicted": {**plan["predicted"], **estimates.figures(found, asked)}}
+    return {**plan, "predicted": {**mapping(plan["predicted"]), **estimates.figures(found, asked)}}
 
 
 def _too_large(asked: Asked, found: Estimate, length: int) -> Text:
