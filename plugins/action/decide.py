@@ -221,7 +221,7 @@ class ActionModule(ActionBase):
         deployments = controller["llm_inventory"]["deployments"].values()
         return [host for each in deployments if named.intersection(each["hosts"]) for host in each["hosts"]]
 
-    def _went_back(self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], lang: str) -> list[dict[str, str]]:
+    def _went_back(self, fleet: Fleet, sections: Mapping[str, Mapping[str, object]], lang: str) -> list[dict[str, str]]:
         """What is refused because a deployment went back from it; what a person left is only named."""
         found = []
         again = self._upgraded(fleet) or []
@@ -229,7 +229,9 @@ class ActionModule(ActionBase):
             if not section.get("is_head"):
                 continue
             back = back_of(fleet[host].get("ansible_facts") or {})
-            refused, said = asks_for_left(section["deployment"], str(section["version"]), back, host in again, lang)
+            refused, said = asks_for_left(
+                str(section["deployment"]), str(section["version"]), back, host in again, lang
+            )
             found += refused
             if said:
                 Display().warning(said)

@@ -69,7 +69,7 @@ class ActionModule(ActionBase):
             write_report(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n", lang)
         names = inventory.get("names") or {}
         found["names"] = {**{host: names_on(host, names) for host in found["leaving"]}, **names}
-        found["remains"] = {
+        remains = {
             host: removal(names_on(host, names), str(fleet[host]["llm_host_dir"]))
             for host in found["leaving"]
             if host in request.removed
@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
         lines = absent_lines(found, lang)
         if lines:
             Display().display("\n" + "\n".join(lines) + "\n")
-        return {**result, "changed": False, "inventory": found}
+        return {**result, "changed": False, "inventory": {**found, "remains": remains}}
 
 
 def _read(path: str) -> object:

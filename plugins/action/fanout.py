@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.pieces import described
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress, human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
@@ -311,8 +312,10 @@ class ActionModule(ActionBase):
                 raise OSError(answer.get("msg", ""))
             return dict(answer["status"])
 
-        def tell(status: Mapping[str, Any]) -> None:
-            progress.add(max(min(int(status["received"]) + int(status["slices"]), progress.total) - progress.done, 0))
+        def tell(status: Mapping[str, object]) -> None:
+            progress.add(
+                max(min(whole(status["received"]) + whole(status["slices"]), progress.total) - progress.done, 0)
+            )
 
         ways = fanout.Ways(put=put, ask=ask, tell=tell, poll_seconds=POLL_SECONDS)
         try:
@@ -453,10 +456,10 @@ class ActionModule(ActionBase):
         named = [(variables.get("llm_interface") or {}).get("address"), variables.get("ansible_host") or self.host]
         return list(dict.fromkeys(str(address) for address in named if address))
 
-    def _put(self, file: Mapping[str, Any], segment: fanout.Segment, dest: str) -> None:
+    def _put(self, file: Mapping[str, object], segment: fanout.Segment, dest: str) -> None:
         target = os.path.join(dest, INCOMING, slice_name(file, segment.start, segment.size))
         with tempfile.NamedTemporaryFile(dir=self._folder()) as part:
-            with open(file["source"], "rb") as stream:
+            with open(str(file["source"]), "rb") as stream:
                 stream.seek(segment.start)
                 left = segment.size
                 while left and (piece := stream.read(min(left, 1 << 20))):

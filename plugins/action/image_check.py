@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -71,7 +70,7 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _require(fleet: Fleet, images: list[dict[str, Any]], lang: str) -> None:
+    def _require(fleet: Fleet, images: Sequence[Mapping[str, object]], lang: str) -> None:
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]
 
         def compared(name: str) -> Mapping[str, object]:

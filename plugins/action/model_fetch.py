@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
         lacking = [file for file in files if file["path"] in answer.get("missing", ())]
         left = [file for file in lacking if file["path"] not in answer.get("taken", ())]
         result |= {name: value for name, value in answer.items() if name not in ("missing", "taken", "invocation")}
-        host, lang = task_vars["inventory_hostname"], options["language"]
+        host, lang = task_vars["inventory_hostname"], str(options["language"])
         if answer.get("rotten"):
             display.warning(message("bundle_rotten", lang, host=host, names=names(answer["rotten"], lang)))
         result |= {"fetched": [file["path"] for file in lacking]}
@@ -68,13 +68,13 @@ class ActionModule(ActionBase):
 
     def _bring(
         self,
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
         task_vars: TaskVars,
         files: list[OfHub],
         hub: str,
         result: dict[str, object],
     ) -> None:
-        host, lang = task_vars["inventory_hostname"], options["language"]
+        host, lang = task_vars["inventory_hostname"], str(options["language"])
         wrong: list[object] = []
         total, done = sum(file["size"] for file in files), 0
         for batch in batches(files):

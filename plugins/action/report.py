@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import name_of, setting, variable_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
@@ -122,7 +122,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _gpu_exporters(
-        fleet: Fleet, hosts: list[str], controller: Mapping[str, Any], lang: str
+        fleet: Fleet, hosts: list[str], controller: HostVariables, lang: str
     ) -> Mapping[str, Mapping[str, Any]]:
         """What monitoring decided in this run; in one without that stage, as that of a plan, what it would be."""
         decided = (controller.get("_monitoring_decided") or {}).get("gpus")

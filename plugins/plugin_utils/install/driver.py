@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -569,10 +569,10 @@ def _left(method: str, fabric_manager: bool) -> dict[str, list[str]]:
 
 
 def _refused(
-    variables: Mapping[str, Any], method: str, bundled: _Bundled, install: bool, problems: Sequence[str], lang: str
+    variables: Mapping[str, object], method: str, bundled: _Bundled, install: bool, problems: Sequence[str], lang: str
 ) -> str:
     """The first thing that is wrong; empty if there is none."""
-    facts = variables["ansible_facts"]
+    facts = facts_of(variables)
     host, where = variables["inventory_hostname"], "group_vars/all.yml"
     shared = {
         "host": host,
