@@ -22,7 +22,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
-        result = super().run(tmp, task_vars)
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path", "required": True},
@@ -44,6 +44,7 @@ class ActionModule(ActionBase):
         except (CodedError, ToolkitError, OSError) as error:
             # Ansible would add what a cause says, in English.
             raise AnsibleActionFail(reason(error, options["language"])) from None
+        result |= {"changed": bool(found["copied"]), **found}
         if self._task.diff and found["copied"]:
-            found["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["copied"])}
-        return {**result, "changed": bool(found["copied"]), **found}
+            result["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["copied"])}
+        return result

@@ -19,7 +19,8 @@ from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTu
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _cuda_compatibility as cuda_compatibility
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, mappings, read_json, texts
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import texts as texts_of
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
     CHUNK_BYTES,
     BinaryError,
@@ -345,19 +346,17 @@ def _images(texts: Mapping[str, bytes]) -> Iterator[_Description]:
 
 
 def _oci_images(
-    texts: Mapping[str, bytes], index: Mapping[str, object], references: list[str], depth: int
+    texts: Mapping[str, bytes], index: Mapping[str, Any], references: list[str], depth: int
 ) -> Iterator[_Description]:
-    for entry in mappings(index["manifests"]):
-        platform = mapping(entry.get("platform"))
-        name = _blob(str(entry["digest"]))
+    for entry in index["manifests"]:
+        platform = entry.get("platform") or {}
+        name = _blob(entry["digest"])
         # Not for a machine: what a builder says about how it built.
         if platform.get("os") == "unknown" or name not in texts:
             continue
-        notes = mapping(entry.get("annotations"))
+        notes = entry.get("annotations") or {}
         mine = [
-            str(notes[key])
-            for key in ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-            if notes.get(key)
+            notes[key] for key in ("io.containerd.image.name", "org.opencontainers.image.ref.name") if notes.get(key)
         ]
         inner = _json(texts, name)
         if "manifests" in inner and depth < 3:
@@ -469,7 +468,7 @@ def complete(
     """
     completed = []
     for record in records:
-        found = next((image for image in images if str(record["reference"]) in texts(image["references"])), None)
+        found = next((image for image in images if str(record["reference"]) in texts_of(image["references"])), None)
         if found is None:
             raise ArchiveError("archive_no_image", reference=record["reference"])
         contents = {name: value for name, value in found.items() if name not in ("references", "id")}
