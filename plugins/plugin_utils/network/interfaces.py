@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import cidr_fault, mappings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import cidr_fault
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Candidate
 
@@ -47,12 +46,12 @@ def _number(value: object) -> int:
     return int(value)
 
 
-def _is_inner(entry: Mapping[str, object]) -> bool:
+def _is_inner(entry: Mapping[str, Any]) -> bool:
     kind = str(entry.get("kind") or "").lower()
     if re.fullmatch(_INNER_NAMES, str(entry.get("name"))):
         return True
     # A bridge over a card leads out: hosts of virtual machines have their address there.
-    leads_out = any(not re.fullmatch(_INNER_NAMES, str(name)) for name in items(entry.get("members")))
+    leads_out = any(not re.fullmatch(_INNER_NAMES, str(name)) for name in entry.get("members") or ())
     return kind in _INNER_KINDS and not (kind == "bridge" and leads_out)
 
 
@@ -61,9 +60,9 @@ def is_outer(entry: Mapping[str, object]) -> bool:
     return not _is_inner(entry)
 
 
-def _addresses(entry: Mapping[str, object]) -> list[_Interface]:
+def _addresses(entry: Mapping[str, Any]) -> list[_Interface]:
     found: list[_Interface] = []
-    for text in items(entry.get("addresses")):
+    for text in entry.get("addresses") or ():
         try:
             address = ipaddress.ip_interface(str(text))
         except ValueError:
@@ -352,7 +351,7 @@ class _Agreement:
 
 
 def agree_interfaces(
-    hosts: Mapping[str, object],
+    hosts: Mapping[str, Any],
     network: object = None,
     wanted: Mapping[str, str | None] | None = None,
     lang: str = "en",
@@ -365,7 +364,7 @@ def agree_interfaces(
     the best does not carry what it should. ``wanted`` names the interface of a host that shall use that one and no other.
     """
     lists = {
-        host: mappings(entry.get("interfaces") if isinstance(entry, Mapping) else entry)
+        host: (entry.get("interfaces") or []) if isinstance(entry, Mapping) else list(entry or [])
         for host, entry in hosts.items()
     }
     return _Agreement(lists, network, wanted or {}, lang).run()
@@ -375,15 +374,15 @@ def _prefix_length(entry: Mapping[str, object]) -> str:
     return str(entry.get("prefix") or entry.get("netmask") or "32")
 
 
-def interfaces_from_facts(facts: Mapping[str, object]) -> list[dict[str, Any]]:
+def interfaces_from_facts(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The interfaces of a host, as ``gather`` found them, else as ``ansible.builtin.setup`` did (``gather_subset: network``)."""
     if facts.get("llm_nics_found"):
-        return [dict(entry) for entry in mappings(facts["llm_nics_found"])]
+        return [dict(entry) for entry in facts["llm_nics_found"]]
     by_device = {
         str(entry["device"]): entry for entry in facts.values() if isinstance(entry, Mapping) and entry.get("device")
     }
     interfaces: list[dict[str, Any]] = []
-    for item in items(facts.get("interfaces")):
+    for item in facts.get("interfaces") or ():
         name = str(item)
         entry = by_device.get(name) or facts.get(name) or facts.get(re.sub(r"[^A-Za-z0-9_]", "_", name)) or {}
         if not isinstance(entry, Mapping):

@@ -71,8 +71,8 @@ def _difference(found: Mapping[str, object], declared: Mapping[str, object]) -> 
     if capability and declared.get("compute_capability"):
         if str(capability) != str(declared["compute_capability"]):
             return "compute_capability"
-    memory, said = whole(found.get("memory_mib") or 0), whole_number(declared.get("memory_mib"))
-    if memory and said and abs(memory - said) > memory * _MEMORY_TOLERANCE:
+    memory, said = found.get("memory_mib"), whole_number(declared.get("memory_mib"))
+    if memory and said and abs(whole(memory) - said) > whole(memory) * _MEMORY_TOLERANCE:
         return "memory_mib"
     return ""
 
