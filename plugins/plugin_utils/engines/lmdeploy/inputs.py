@@ -4,14 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import LEAST, Asked
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -24,27 +20,6 @@ SETTINGS = ("tp", "session_len", "max_batch_size", "cache_max_entry_count", "qua
 _BFLOAT16 = (8, 0)
 # With one of these another model is read than the one of config.json.
 _UNPLANNED = ("hf_overrides",)
-
-
-def inputs(
-    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
-) -> Inputs:
-    """``{nodes, request, config}``: the head first."""
-    return unplanned.inputs_with_config(deployment, hostvars, manifest, SETTINGS)
-
-
-def plan(
-    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
-) -> dict[str, object]:
-    """The plan of a deployment: refused where TurboMind has no code for the model or the GPUs, else with an estimate."""
-    return estimates.plan(arguments.table(), SETTINGS, (_refusal, _planned), config, nodes, request, language)
-
-
-def warnings(
-    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
-) -> list[str]:
-    """What a plan says of a server without a key, and of a release that nobody here has seen."""
-    return estimates.warnings(arguments.table(), str(plan["lmdeploy_version"]), head, language)
 
 
 def _refusal(asked: Asked) -> Text | None:
@@ -137,7 +112,9 @@ def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, 
     asks = said.get("session_len")
     length = min(whole(asks or model.context), found.tokens)
     if length < whole(asks or min(LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, whole(asks or LEAST)), language)
+        wanted = whole(asks or LEAST)
+        why = estimates.too_large(arguments.NAME, asked, found, memory.needed(found, wanted), wanted)
+        return unplanned.refused(base, why, language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
     said |= {"max_batch_size": whole(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
     notes = [Text("engine_estimated_plan", title=arguments.TITLE, tokens=f"{found.tokens:,}")]
@@ -146,7 +123,4 @@ def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, 
     return {**plan, "predicted": {**mapping(plan["predicted"]), **estimates.figures(found, asked)}}
 
 
-def _too_large(asked: Asked, found: Estimate, length: int) -> Text:
-    needed = (memory.needed(found, length) + MARGIN) * found.spread
-    cards = sum(gpu.total for gpu in asked.gpus[: found.spread])
-    return Text("lmdeploy_too_large", needed=f"{needed / GIB:.1f}", cards=f"{cards / GIB:.1f}", context=length)
+PLANNER = estimates.Planner(arguments.table, SETTINGS, _refusal, _planned)

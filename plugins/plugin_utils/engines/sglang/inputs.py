@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import LEAST, MARGIN, Asked
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang import memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import (
@@ -18,33 +15,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
     facts,
     table,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
-
-
-def inputs(
-    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
-) -> Inputs:
-    """``{nodes, request, config}``: the head first."""
-    return unplanned.inputs_with_config(deployment, hostvars, manifest, SETTINGS)
-
-
-def plan(
-    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
-) -> dict[str, object]:
-    """The plan of a deployment: refused where SGLang has no code for the GPUs or the format, else with an estimate."""
-    return estimates.plan(table(), SETTINGS, (_refusal, _planned), config, nodes, request, language)
-
-
-def warnings(
-    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
-) -> list[str]:
-    """What a plan says of a server without a key, and of a release that nobody here has seen."""
-    return estimates.warnings(table(), str(plan["sglang_version"]), head, language)
 
 
 def _refusal(asked: Asked) -> Text | None:
@@ -118,7 +93,9 @@ def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, 
     asks = said.get("context_length")
     length = min(whole(asks or model.context), found.tokens)
     if length < whole(asks or min(LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, whole(asks or LEAST)), language)
+        wanted = whole(asks or LEAST)
+        why = estimates.too_large(NAME, asked, found, memory.needed(found, wanted), wanted)
+        return unplanned.refused(base, why, language)
     said |= {"tp_size": spread, "context_length": length, "mem_fraction_static": share}
     notes = [Text("engine_estimated_plan", title=TITLE, tokens=f"{found.tokens:,}")]
     notes += estimates.unknown_code(NAME, TITLE, asked)
@@ -127,7 +104,4 @@ def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, 
     return {**plan, "predicted": {**mapping(plan["predicted"]), **estimates.figures(found, asked, kept)}}
 
 
-def _too_large(asked: Asked, found: Estimate, length: int) -> Text:
-    needed = (memory.needed(found, length) + MARGIN) * found.spread
-    cards = sum(gpu.total for gpu in asked.gpus[: found.spread])
-    return Text("sglang_too_large", needed=f"{needed / GIB:.1f}", cards=f"{cards / GIB:.1f}", context=length)
+PLANNER = estimates.Planner(table, SETTINGS, _refusal, _planned)
