@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
                 "folder": {"type": "path"},
             }
         )
-        lang = language((task_vars or {}).get("llm_language"))
+        lang = language(task_vars.get("llm_language"))
         context = VaultSecretsContext.current(optional=True)
         if not context or not context.secrets:
             refuse([problem("backup_no_password", lang, "", "--vault-password-file")], lang)

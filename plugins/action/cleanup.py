@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
                 "output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"},
             }
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
         lang = language(controller["llm_language"])
         what = [name.strip() for each in options["what"] for name in str(each).split(",") if name.strip()] or list(OURS)

@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
         lang, inventory = language(controller["llm_language"]), controller["llm_inventory"]
         states, silent = {}, {}

@@ -24,7 +24,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(argument_spec={"file": {"type": "path", "default": ""}})
-        lang = language(Fleet(self._loader, task_vars or {})["localhost"]["llm_language"])
+        lang = language(Fleet(self._loader, task_vars)["localhost"]["llm_language"])
         try:
             text = saved_log(str(options["file"]))
         except InputError as error:

@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
                 "model": {"type": "str", "default": ""},
             }
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         hosts, problems = self._found(fleet, options["hosts"], lang)
         self._print(fleet_table(hosts, lang) if hosts else [])

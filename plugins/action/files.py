@@ -22,10 +22,10 @@ class ActionModule(NormalAction):  # type: ignore[misc,unused-ignore]
     """The module, with the content of every file."""
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
-        files = [self._with_content(file, task_vars or {}) for file in self._task.args.get("files") or []]
+        files = [self._with_content(file, task_vars) for file in self._task.args.get("files") or []]
         self._task.args = {**self._task.args, "files": files}
         result = super().run(tmp, task_vars)
-        return explained(result, language((task_vars or {}).get("llm_language")))
+        return explained(result, language(task_vars.get("llm_language")))
 
     def _with_content(self, file: dict[str, object], variables: Mapping[str, object]) -> dict[str, object]:
         """What names two sources, or none, the module refuses."""

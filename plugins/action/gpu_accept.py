@@ -19,5 +19,5 @@ class ActionModule(SpeakingAction):
         gpus = judge(facts, last, int(self._task.args.get("slower_percent", 10)))
         result["gpus"], result["passed"] = gpus, all(gpu["verdict"] != "fail" for gpu in gpus)
         result["record"] = to_record(gpus)
-        result["text"] = accept_text(str((task_vars or {}).get("inventory_hostname", "")), gpus, self.language)
+        result["text"] = accept_text(str(task_vars.get("inventory_hostname", "")), gpus, self.language)
         return result

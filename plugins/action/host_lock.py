@@ -25,7 +25,7 @@ class ActionModule(SpeakingAction):
     _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
-        seen = plain(((task_vars or {}).get("ansible_facts") or {}).get("llm_lock") or {})
+        seen = plain((task_vars.get("ansible_facts") or {}).get("llm_lock") or {})
         holder = seen.get("holder")
         takes_over = is_true(self._task.args.get("take_over"))
         # A task runs in a process of its own; the one above it is ansible-playbook.

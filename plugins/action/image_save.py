@@ -19,7 +19,7 @@ class ActionModule(SpeakingAction):
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         if result.get("why"):
-            host = str((task_vars or {})["inventory_hostname"])
+            host = str(task_vars["inventory_hostname"])
             said = {"host": host, "image": self._task.args.get("reference"), "reason": result["why"]}
             display.warning(message("image_not_saved", self.language, **said))
         return result

@@ -44,7 +44,6 @@ class ActionModule(ActionBase):
     _supports_async = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
-        task_vars = task_vars or {}
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec(
             argument_spec={"bundle_required": {"type": "bool", "default": True}}

@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
         _checked, options = self.validate_argument_spec(
             argument_spec={"output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"}}
         )
-        fleet, now = Fleet(self._loader, task_vars or {}), time.time()
+        fleet, now = Fleet(self._loader, task_vars), time.time()
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])
 

@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
                 "back": {"type": "bool", "default": False},
             }
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         every = fleet["localhost"]["llm_inventory"]["deployments"]
         meant = {name: each for name, each in every.items() if set(each["hosts"]).intersection(options["hosts"])}

@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         _checked, options = self.validate_argument_spec(
             argument_spec={"fleet": {"type": "str", "default": ""}, "model": {"type": "str", "default": ""}}
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         models = self._models(options["model"], lang)
         line = options["fleet"] or said_fleet(fleet["localhost"])
