@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pages of docs/ that are printed: by the planner docs/guides/v100.md, low-memory.md and recipes.md, and docs/reference/releases.md; from the argument
 specs of the roles docs/reference/variables.md and docs/zh/reference/variables.md; from the table of failures docs/reference/diagnosis.md; from the systems
-of bundles docs/support.md and docs/zh/support.md.
+of bundles docs/support.md and docs/zh/support.md; from the alerts of monitoring docs/runbooks/alerts.md and docs/zh/runbooks/alerts.md.
 
 usage: python benchmarks/pages.py [PAGE ...]
 
@@ -35,6 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, spoken  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import alert_sections  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import backends, spoken_sizes  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import cards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
@@ -525,11 +526,13 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/diagnosis.md": failures,
     "docs/reference/releases.md": reference,
     "docs/reference/variables.md": lambda: variables("en"),
+    "docs/runbooks/alerts.md": lambda: alert_sections("en"),
     "docs/support.md": lambda: systems(", "),
     "docs/zh/guides/engines.md": lambda: engines_page("zh"),
     "docs/zh/guides/v100.md": v100_zh,
     "docs/zh/guides/what-fits.md": lambda: what_fits_page("zh"),
     "docs/zh/reference/variables.md": lambda: variables("zh"),
+    "docs/zh/runbooks/alerts.md": lambda: alert_sections("zh"),
     "docs/zh/support.md": lambda: systems("、"),
 }
 

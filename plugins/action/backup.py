@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecretsContext
 from ansible.plugins.action import ActionBase
@@ -16,7 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import collection_version, this_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory import backup
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 
 # Of the year 9999.
@@ -31,7 +29,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -40,7 +38,7 @@ class ActionModule(ActionBase):
                 "folder": {"type": "path"},
             }
         )
-        lang = language((task_vars or {}).get("llm_language"))
+        lang = language(task_vars.get("llm_language"))
         context = VaultSecretsContext.current(optional=True)
         if not context or not context.secrets:
             refuse([problem("backup_no_password", lang, "", "--vault-password-file")], lang)
@@ -55,7 +53,7 @@ class ActionModule(ActionBase):
             values = {"file": error.filename or path, "reason": error.strerror or error}
             refuse([problem("backup_not_written", lang, str(path), "llm_backup_file", **values)], lang)
 
-    def _save(self, vault: VaultLib, path: Path, task_vars: Mapping[str, Any], lang: str) -> dict[str, object]:
+    def _save(self, vault: VaultLib, path: Path, task_vars: TaskVars, lang: str) -> dict[str, object]:
         if path.exists():
             raise backup.BackupError("backup_there_already", file=path)
         fleet = Fleet(self._loader, task_vars)

@@ -17,7 +17,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, Wanted, human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import PACKED, incoming_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         arguments = {name: value for name, value in self._task.args.items() if name not in ("files", "phase", "packed")}
         _checked, options = self.validate_argument_spec(
@@ -118,7 +118,7 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _on_host(record: Record, options: Mapping[str, Any]) -> Sent:
+    def _on_host(record: Record, options: Mapping[str, object]) -> Sent:
         path = "/".join(record["path"].split("/")[options["strip"] :])
         file: Sent = {"path": path, "source": record["path"], "size": record["size"], "sha256": record["sha256"]}
         if record.get("local"):
@@ -139,17 +139,17 @@ class ActionModule(ActionBase):
             size = human_bytes(sum(file["size"] for file in files))
             display.display(message("bundle_taken_over", lang, host=host, count=len(files), size=size))
 
-    def _send(self, options: Mapping[str, Any], files: list[Sent], arriving: dict[str, str], host: str) -> None:
+    def _send(self, options: Mapping[str, object], files: list[Sent], arriving: dict[str, str], host: str) -> None:
         """Send each file to where the host wants it: names of the bundle never reach its file system unchecked."""
         for file in files:
             if file["size"] >= LARGE_BYTES:
                 size = human_bytes(file["size"])
                 display.display(
-                    message("bundle_copying", options["language"], host=host, source=file["source"], size=size)
+                    message("bundle_copying", str(options["language"]), host=host, source=file["source"], size=size)
                 )
             self._connection.put_file(self._source(options, file), arriving[file["path"]])
 
-    def _send_packed(self, options: Mapping[str, Any], files: list[Sent], arriving: str) -> None:
+    def _send_packed(self, options: Mapping[str, object], files: list[Sent], arriving: str) -> None:
         """Send small files in one archive."""
         with tempfile.TemporaryDirectory(dir=C.DEFAULT_LOCAL_TMP) as folder:
             packed = os.path.join(folder, PACKED)
@@ -162,12 +162,12 @@ class ActionModule(ActionBase):
             self._connection.put_file(packed, arriving)
 
     @staticmethod
-    def _source(options: Mapping[str, Any], file: Sent) -> str:
+    def _source(options: Mapping[str, object], file: Sent) -> str:
         """Where the bundle has a file."""
-        bundle = options["bundle"]
+        bundle = str(options["bundle"])
         source = os.path.realpath(file["local"]) if "local" in file else inside(bundle, file["source"])
         if source is None or not os.path.isfile(source):
             raise AnsibleActionFail(
-                message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)
+                message("bundle_not_a_file", str(options["language"]), path=file["source"], bundle=bundle)
             )
         return str(source)

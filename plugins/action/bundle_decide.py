@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records, read_manifest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 
 
 def records_of(bundle: str) -> list[Record]:
@@ -29,7 +30,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={

@@ -16,7 +16,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._download import mak
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 
 display = Display()
@@ -27,8 +27,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path", "required": True},
@@ -60,9 +60,10 @@ class ActionModule(ActionBase):
             refused = reason(error, options["language"])
         if refused:
             refuse_text(refused, options["language"])
+        result |= found
         if self._task.diff and found["fetched"]:
-            found["diff"] = {"before": "", "after": "".join(f"{line}\n" for line in found["fetched"])}
-        return {**result, **found}
+            result["diff"] = {"before": "", "after": "".join(f"{line}\n" for line in found["fetched"])}
+        return result
 
     def _settings(self, options: Mapping[str, Any], task_vars: Mapping[str, object]) -> Settings:
         proxy = self._secret(task_vars, "bundle_proxy")

@@ -5,19 +5,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import hold
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import manifest_sha256, sign
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, SpeakingAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, reason
 
 
 class ActionModule(SpeakingAction):
     """The module, then the signature."""
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         if result.get("failed") or self._task.check_mode:
             return result

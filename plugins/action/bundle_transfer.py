@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.transfer import receive, send
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 
 display = Display()
@@ -22,8 +21,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path", "required": True},
@@ -45,6 +44,7 @@ class ActionModule(ActionBase):
         except (CodedError, ToolkitError, OSError) as error:
             # Ansible would add what a cause says, in English.
             raise AnsibleActionFail(reason(error, options["language"])) from None
+        result |= {"changed": bool(found["copied"]), **found}
         if self._task.diff and found["copied"]:
-            found["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["copied"])}
-        return {**result, "changed": bool(found["copied"]), **found}
+            result["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["copied"])}
+        return result

@@ -22,7 +22,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import incomplete_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
@@ -36,7 +38,7 @@ class Bundle(NamedTuple):
     allowed_signers: str
 
 
-def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> list[Bundle]:
+def bundles_in_use(hostvars: Mapping[str, HostVariables], groups: Mapping[str, Sequence[str]]) -> list[Bundle]:
     """The bundles that the hosts of the deployments and of the services name, each once."""
     deployments = hostvars["localhost"]["llm_inventory"]["deployments"].values()
     members = [str(host) for deployment in deployments for host in (deployment["head"], *deployment["hosts"])]
@@ -67,7 +69,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status import cleanup
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
                 "output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"},
             }
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
         lang = language(controller["llm_language"])
         what = [name.strip() for each in options["what"] for name in str(each).split(",") if name.strip()] or list(OURS)

@@ -72,7 +72,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_s
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import (
     secret_values,
@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
@@ -221,7 +221,7 @@ class ActionModule(ActionBase):
         deployments = controller["llm_inventory"]["deployments"].values()
         return [host for each in deployments if named.intersection(each["hosts"]) for host in each["hosts"]]
 
-    def _went_back(self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], lang: str) -> list[dict[str, str]]:
+    def _went_back(self, fleet: Fleet, sections: Mapping[str, Mapping[str, object]], lang: str) -> list[dict[str, str]]:
         """What is refused because a deployment went back from it; what a person left is only named."""
         found = []
         again = self._upgraded(fleet) or []
@@ -229,7 +229,9 @@ class ActionModule(ActionBase):
             if not section.get("is_head"):
                 continue
             back = back_of(fleet[host].get("ansible_facts") or {})
-            refused, said = asks_for_left(section["deployment"], str(section["version"]), back, host in again, lang)
+            refused, said = asks_for_left(
+                str(section["deployment"]), str(section["version"]), back, host in again, lang
+            )
             found += refused
             if said:
                 Display().warning(said)
@@ -262,7 +264,7 @@ class ActionModule(ActionBase):
             section["needed"] = walk or bool(section["work"])
 
     def _question(
-        self, fleet: Fleet, task_vars: Mapping[str, Any], earlier: Mapping[str, Any], lang: str, reports: str
+        self, fleet: Fleet, task_vars: TaskVars, earlier: Mapping[str, Any], lang: str, reports: str
     ) -> DecisionInput:
         playing = [host for host in fleet.playing if host != "localhost"]
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]

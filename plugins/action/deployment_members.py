@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from ansible.plugins.action import ActionBase
@@ -23,7 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members im
     utc,
     with_seen,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
@@ -41,10 +40,10 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
         lang, inventory = language(controller["llm_language"]), controller["llm_inventory"]
         states, silent = {}, {}
@@ -70,7 +69,7 @@ class ActionModule(ActionBase):
             write_report(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n", lang)
         names = inventory.get("names") or {}
         found["names"] = {**{host: names_on(host, names) for host in found["leaving"]}, **names}
-        found["remains"] = {
+        remains = {
             host: removal(names_on(host, names), str(fleet[host]["llm_host_dir"]))
             for host in found["leaving"]
             if host in request.removed
@@ -78,7 +77,7 @@ class ActionModule(ActionBase):
         lines = absent_lines(found, lang)
         if lines:
             Display().display("\n" + "\n".join(lines) + "\n")
-        return {**result, "changed": False, "inventory": found}
+        return {**result, "changed": False, "inventory": {**found, "remains": remains}}
 
 
 def _read(path: str) -> object:

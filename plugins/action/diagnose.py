@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log, explain_log, saved_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -22,10 +21,10 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(argument_spec={"file": {"type": "path", "default": ""}})
-        lang = language(Fleet(self._loader, task_vars or {})["localhost"]["llm_language"])
+        lang = language(Fleet(self._loader, task_vars)["localhost"]["llm_language"])
         try:
             text = saved_log(str(options["file"]))
         except InputError as error:

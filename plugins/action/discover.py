@@ -33,7 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover i
     unreached,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.engines import engine_lines
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
                 "model": {"type": "str", "default": ""},
             }
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         hosts, problems = self._found(fleet, options["hosts"], lang)
         self._print(fleet_table(hosts, lang) if hosts else [])

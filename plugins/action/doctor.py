@@ -24,6 +24,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.report import
     verdict,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import FleetInventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, names, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import saved_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -55,7 +57,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -111,7 +113,7 @@ class ActionModule(ActionBase):
         return findings
 
     @staticmethod
-    def _preflight(fleet: Fleet, hosts: Sequence[Looked], inventory: Mapping[str, Any], lang: str) -> Mapping[str, Any]:
+    def _preflight(fleet: Fleet, hosts: Sequence[Looked], inventory: FleetInventory, lang: str) -> Mapping[str, Any]:
         """What preflight says of the hosts that answered; the bundle is no matter of a fleet that runs."""
         seen = [looked.asked.host for looked in hosts if looked.answered and looked.asked.deployment]
         if not seen:

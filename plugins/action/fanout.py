@@ -20,13 +20,13 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
-from ansible_collections.baremetal.llm.plugins.module_utils._fanout import slice_name
+from ansible_collections.baremetal.llm.plugins.module_utils._fanout import Status, slice_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.pieces import described
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress, human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
@@ -59,7 +59,7 @@ class Plan(TypedDict):
     # 0 for as much as there is.
     limit_mbps: int
     # As plugin_utils/bundle/fanout.py puts them into sessions.
-    files: list[dict[str, Any]]
+    files: list[fanout.File]
     hosts: dict[str, Member]
 
 
@@ -68,7 +68,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         phases = {
             "name": self._name,
@@ -168,9 +168,8 @@ class ActionModule(ActionBase):
 
     def _plan(self) -> dict[str, object]:
         looked = self._said(LOOKED)
-        described_there = [
-            {"source": "", **file} for one in self._said(DESCRIBED).values() for file in one.get("files") or []
-        ]
+        offered: list[fanout.File] = [file for one in self._said(DESCRIBED).values() for file in one.get("files") or []]
+        described_there: list[fanout.File] = [{**file, "source": file.get("source", "")} for file in offered]
         bundled = [file for file in self._bundled() if file["source"] and file["size"] >= fanout.SMALLEST_BYTES]
         files = list({file["path"]: file for file in [*bundled, *described_there]}.values())
         large = {file["path"] for file in files}
@@ -305,14 +304,15 @@ class ActionModule(ActionBase):
             if plan["limit_mbps"]:
                 time.sleep(max(began + segment.size * 8 / (plan["limit_mbps"] * 1e6) - time.monotonic(), 0))
 
-        def ask() -> Mapping[str, Any]:
+        def ask() -> Status:
             answer = self._ask(phase="report", run=plan["name"])
             if answer.get("failed"):
                 raise OSError(answer.get("msg", ""))
-            return dict(answer["status"])
+            status: Status = answer["status"]
+            return status
 
-        def tell(status: Mapping[str, Any]) -> None:
-            progress.add(max(min(int(status["received"]) + int(status["slices"]), progress.total) - progress.done, 0))
+        def tell(status: Status) -> None:
+            progress.add(max(min(status["received"] + status["slices"], progress.total) - progress.done, 0))
 
         ways = fanout.Ways(put=put, ask=ask, tell=tell, poll_seconds=POLL_SECONDS)
         try:
@@ -394,10 +394,10 @@ class ActionModule(ActionBase):
 
     # -- what these need
 
-    def _bundled(self) -> list[dict[str, Any]]:
+    def _bundled(self) -> list[fanout.File]:
         """path below dest, size, sha256; source: where the controller has the file, empty where it has not."""
         bundle = self.options["bundle"]
-        found: list[dict[str, Any]] = []
+        found: list[fanout.File] = []
         if not self.options["kind"]:
             return found
         records = load_records(bundle, self.lang)
@@ -409,7 +409,7 @@ class ActionModule(ActionBase):
                 found.append({"path": path, "size": record["size"], "sha256": record["sha256"], "source": there})
         return list({file["path"]: file for file in found}.values())
 
-    def _offered(self) -> list[dict[str, Any]]:
+    def _offered(self) -> list[fanout.File]:
         """path, size and sha256 of what hosts offer that the bundle does not name."""
         known = {file["path"] for file in self._bundled()}
         offers = [file for one in self._said(OFFERED).values() for file in one.get("files") or []]
@@ -453,7 +453,7 @@ class ActionModule(ActionBase):
         named = [(variables.get("llm_interface") or {}).get("address"), variables.get("ansible_host") or self.host]
         return list(dict.fromkeys(str(address) for address in named if address))
 
-    def _put(self, file: Mapping[str, Any], segment: fanout.Segment, dest: str) -> None:
+    def _put(self, file: fanout.File, segment: fanout.Segment, dest: str) -> None:
         target = os.path.join(dest, INCOMING, slice_name(file, segment.start, segment.size))
         with tempfile.NamedTemporaryFile(dir=self._folder()) as part:
             with open(file["source"], "rb") as stream:
@@ -486,7 +486,7 @@ class ActionModule(ActionBase):
                     found[str(one["item"]["host"])] = one
         return found
 
-    def _brought(self) -> dict[str, Mapping[str, Any]]:
+    def _brought(self) -> dict[str, fanout.Brought]:
         return {host: found["status"] for host, found in self._said(BROUGHT).items() if found.get("status")}
 
     def _started(self) -> dict[str, Sequence[int]]:

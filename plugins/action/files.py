@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.plugins.loader import lookup_loader
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 
 # By the option that names it: the role's folder, and the lookup that makes the content of it.
@@ -21,11 +21,11 @@ SOURCES = {
 class ActionModule(NormalAction):  # type: ignore[misc,unused-ignore]
     """The module, with the content of every file."""
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
-        files = [self._with_content(file, task_vars or {}) for file in self._task.args.get("files") or []]
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
+        files = [self._with_content(file, task_vars) for file in self._task.args.get("files") or []]
         self._task.args = {**self._task.args, "files": files}
         result = super().run(tmp, task_vars)
-        return explained(result, language((task_vars or {}).get("llm_language")))
+        return explained(result, language(task_vars.get("llm_language")))
 
     def _with_content(self, file: dict[str, object], variables: Mapping[str, object]) -> dict[str, object]:
         """What names two sources, or none, the module refuses."""

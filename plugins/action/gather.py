@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     name_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import is_old_python
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
@@ -37,7 +38,7 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.args.get("discover"):
             return {**result, **self.tolerant({**self._task.args, "needs": [], "challenge": None}, task_vars)}
@@ -100,7 +101,7 @@ class ActionModule(ActionBase):
         # Where no module ran, as without sudo, the host's shell says why; Ansible says only that there was no answer.
         return {"changed": False, "said": str(found.get("module_stderr") or found.get("msg") or "")}
 
-    def secrets(self, seals: Mapping[str, str], challenge: str, task_vars: Mapping[str, Any]) -> dict[str, str]:
+    def secrets(self, seals: Mapping[str, str], challenge: str, task_vars: TaskVars) -> dict[str, str]:
         """What the secrets of this host are to the controller, by file."""
         folder = self._loader.path_dwim(str(self._task.args["secrets_dir"]))
         deployments = task_vars["hostvars"]["localhost"]["llm_inventory"]["deployments"]
@@ -117,7 +118,7 @@ class ActionModule(ActionBase):
                 found[file] = standing(seals[file], challenge, own, others)
         return found
 
-    def needs(self, task_vars: Mapping[str, Any]) -> list[dict[str, object]]:
+    def needs(self, task_vars: TaskVars) -> list[dict[str, object]]:
         """What the bundle puts on the host's disks; nothing without a bundle."""
         options = self._task.args
         bundle = str(options.get("bundle") or "")
@@ -130,15 +131,15 @@ class ActionModule(ActionBase):
         environment = self.environment(records, host_dir, task_vars)
         return disk_needs(records, options.get("models") or [], host_dir, environment, mine.get("engine", True))
 
-    def engine(self, task_vars: Mapping[str, Any]) -> str:
+    def engine(self, task_vars: TaskVars) -> str:
         """The name of the host's engine; the default where the inventory names one that there is not, which is refused elsewhere."""
         named = name_of({VARIABLE: self._templar.template(task_vars.get(VARIABLE))})
         return named if named in engine_names() else DEFAULT
 
-    def setting(self, task_vars: Mapping[str, Any], name: str) -> object:
+    def setting(self, task_vars: TaskVars, name: str) -> object:
         return self._templar.template(task_vars.get(f"{self.engine(task_vars)}_{name}"))
 
-    def of_environment(self, task_vars: Mapping[str, Any]) -> dict[str, str]:
+    def of_environment(self, task_vars: TaskVars) -> dict[str, str]:
         """Which Python the host serves from, or makes its environment on, where it serves without containers."""
         if not self._task.args.get("python_environment") or self.setting(task_vars, RUNTIME) != VENV:
             return {"python": "", "package": "", "base_python": ""}
@@ -151,9 +152,7 @@ class ActionModule(ActionBase):
         )
         return {"python": python, "package": engine(self.engine(task_vars)).module, "base_python": base}
 
-    def environment(
-        self, records: Sequence[Record], host_dir: str, task_vars: Mapping[str, Any]
-    ) -> dict[str, object] | None:
+    def environment(self, records: Sequence[Record], host_dir: str, task_vars: TaskVars) -> dict[str, object] | None:
         """The largest of the Python environments that may be the host's: which one is, its Python will tell."""
         base = self.of_environment(task_vars)["base_python"]
         if not base:

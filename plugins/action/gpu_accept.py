@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, SpeakingAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.acceptance import accept_text, judge, to_record
 
 
 class ActionModule(SpeakingAction):
     """The module, with a verdict on each card."""
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         if result.get("failed") or "facts" not in result:
             return result
@@ -21,5 +19,5 @@ class ActionModule(SpeakingAction):
         gpus = judge(facts, last, int(self._task.args.get("slower_percent", 10)))
         result["gpus"], result["passed"] = gpus, all(gpu["verdict"] != "fail" for gpu in gpus)
         result["record"] = to_record(gpus)
-        result["text"] = accept_text(str((task_vars or {}).get("inventory_hostname", "")), gpus, self.language)
+        result["text"] = accept_text(str(task_vars.get("inventory_hostname", "")), gpus, self.language)
         return result

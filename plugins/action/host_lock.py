@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ansible import context
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import (
@@ -16,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, SpeakingAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
 
@@ -25,8 +24,8 @@ class ActionModule(SpeakingAction):
 
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
-        seen = plain(((task_vars or {}).get("ansible_facts") or {}).get("llm_lock") or {})
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
+        seen = plain((task_vars.get("ansible_facts") or {}).get("llm_lock") or {})
         holder = seen.get("holder")
         takes_over = is_true(self._task.args.get("take_over"))
         # A task runs in a process of its own; the one above it is ansible-playbook.

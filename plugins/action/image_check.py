@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -19,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 
 display = Display()
@@ -33,7 +32,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"language": {"type": "str", "choices": ["en", "zh"], "default": "en"}}
@@ -71,7 +70,7 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _require(fleet: Fleet, images: list[dict[str, Any]], lang: str) -> None:
+    def _require(fleet: Fleet, images: Sequence[Mapping[str, object]], lang: str) -> None:
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]
 
         def compared(name: str) -> Mapping[str, object]:

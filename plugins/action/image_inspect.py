@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.image_report import report
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, SpeakingAction, TaskVars
 
 
 class ActionModule(SpeakingAction):
     """The module, with a table of what it found."""
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         if "images" in result:
             result["text"] = report(

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, SpeakingAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 display = Display()
@@ -17,10 +16,10 @@ display = Display()
 class ActionModule(SpeakingAction):
     """The module, and a warning where there is no archive."""
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         if result.get("why"):
-            host = str((task_vars or {})["inventory_hostname"])
+            host = str(task_vars["inventory_hostname"])
             said = {"host": host, "image": self._task.args.get("reference"), "reason": result["why"]}
             display.warning(message("image_not_saved", self.language, **said))
         return result

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
@@ -14,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.toolkit import decide_toolkit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import HostVariables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 
 ROLES = {"nvidia_driver": decide_driver, "docker": decide_engine, "nvidia_container_toolkit": decide_toolkit}
@@ -26,7 +25,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={

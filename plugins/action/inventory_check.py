@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -17,7 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.duplicate_
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import OneLine, one_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     LANGUAGES,
     message,
@@ -44,8 +43,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
-        task_vars = task_vars or {}
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec(
             argument_spec={"bundle_required": {"type": "bool", "default": True}}
@@ -93,7 +91,7 @@ class ActionModule(ActionBase):
         return found
 
     def _parsed(
-        self, task_vars: dict[str, object], known: Mapping[str, Mapping[str, object]]
+        self, task_vars: TaskVars, known: Mapping[str, Mapping[str, object]]
     ) -> tuple[Variables, dict[str, dict[str, list[str]]]]:
         try:
             variables = Variables(self._loader, task_vars, known)

@@ -13,7 +13,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, select
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import OfHub
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
         lacking = [file for file in files if file["path"] in answer.get("missing", ())]
         left = [file for file in lacking if file["path"] not in answer.get("taken", ())]
         result |= {name: value for name, value in answer.items() if name not in ("missing", "taken", "invocation")}
-        host, lang = task_vars["inventory_hostname"], options["language"]
+        host, lang = task_vars["inventory_hostname"], str(options["language"])
         if answer.get("rotten"):
             display.warning(message("bundle_rotten", lang, host=host, names=names(answer["rotten"], lang)))
         result |= {"fetched": [file["path"] for file in lacking]}
@@ -68,13 +68,13 @@ class ActionModule(ActionBase):
 
     def _bring(
         self,
-        options: Mapping[str, Any],
-        task_vars: Mapping[str, Any],
+        options: Mapping[str, object],
+        task_vars: TaskVars,
         files: list[OfHub],
         hub: str,
         result: dict[str, object],
     ) -> None:
-        host, lang = task_vars["inventory_hostname"], options["language"]
+        host, lang = task_vars["inventory_hostname"], str(options["language"])
         wrong: list[object] = []
         total, done = sum(file["size"] for file in files), 0
         for batch in batches(files):

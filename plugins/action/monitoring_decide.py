@@ -34,9 +34,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporters, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
@@ -64,7 +66,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
@@ -163,7 +165,7 @@ class ActionModule(ActionBase):
         return base64.b64decode(content).decode(errors="replace").strip()
 
     def _grafana(
-        self, watching: Mapping[str, Any], fleet: Fleet, lang: str, on_host: str | None = None
+        self, watching: Mapping[str, object], fleet: Fleet, lang: str, on_host: str | None = None
     ) -> dict[str, object]:
         """Grafana's container, and the file with its password on the controller, which is adopted from the host or made now if nobody set one."""
         made = grafana(watching)
@@ -181,7 +183,7 @@ class ActionModule(ActionBase):
                 store.keep(GRAFANA_PASSWORD, on_host + "\n")
             store.secret(GRAFANA_PASSWORD)
         own = endpoint(str(watching["monitoring_listen_address"]), 9090)
-        read = provisioning(str(watching["monitoring_dir"]), own, int(watching["monitoring_interval_seconds"]))
+        read = provisioning(str(watching["monitoring_dir"]), own, whole(watching["monitoring_interval_seconds"]))
         password = self._secrets(fleet) / GRAFANA_PASSWORD
         return {"container": made, "digest": digest(read), "password_file": str(password)}
 
@@ -198,10 +200,10 @@ class ActionModule(ActionBase):
 
     def _figures(
         self,
-        deployments: Mapping[str, Mapping[str, Any]],
+        deployments: Mapping[str, Mapping[str, object]],
         fleet: Fleet,
         collectors: list[str],
-        controller: Mapping[str, Any],
+        controller: HostVariables,
     ) -> dict[str, str]:
         """By host what only the controller knows: of a head what the last start was predicted to take, and took, where this controller has seen
         one; of hosts that watch when the bundle was made."""

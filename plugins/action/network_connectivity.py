@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import connectivity_arguments
 
 # Where the tasks register what was found, so that each step adds to the one before it.
@@ -18,7 +17,7 @@ RESULTS = ("port", "held", "taken", "reached", "heard")
 class ActionModule(ActionBase):
     """One of the three steps."""
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True}}

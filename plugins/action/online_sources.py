@@ -16,8 +16,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.online import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, reason
 
 display = Display()
@@ -29,7 +30,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
@@ -61,17 +62,17 @@ class ActionModule(ActionBase):
         return {**result, "changed": False, "images": images, "files": files}
 
     @staticmethod
-    def _by_folder(fleet: Fleet, deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _by_folder(fleet: Fleet, deployments: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, Any]]:
         """The deployments without a bundle, by the folder in which is written down what they get."""
         found: dict[str, dict[str, Any]] = {}
         for name, one in deployments.items():
-            head = fleet[one["head"]]
+            head = fleet[str(one["head"])]
             if is_online(head) and is_true(head["preflight_bundle_required"]):
                 found.setdefault(manifest_folder(head), {})[name] = one
         return found
 
     @staticmethod
-    def _settings(said: Mapping[str, Any]) -> Settings:
+    def _settings(said: Mapping[str, object]) -> Settings:
         proxy = str(said["bundle_proxy"] or "")
         if proxy:
             # The clients of the hubs read it there, in this process alone.
@@ -79,7 +80,7 @@ class ActionModule(ActionBase):
         return Settings(
             opener=make_opener(proxy),
             proxy=proxy,
-            url_mirrors=said["bundle_url_mirrors"],
+            url_mirrors={name: texts(urls) for name, urls in mapping(said["bundle_url_mirrors"]).items()},
             huggingface_endpoint=str(said["bundle_huggingface_endpoint"]),
             modelscope_endpoint=str(said["bundle_modelscope_endpoint"]),
             tokens={hub: str(said[f"bundle_{hub}_token"] or "") for hub in ("huggingface", "modelscope")},

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines, verdict
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import check_arguments
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     CODE,
@@ -14,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 
 
 class ActionModule(ActionBase):
@@ -21,7 +20,7 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         options = self._task.args
         # On a gateway that is in no deployment it is a variable of the play, which nobody has evaluated yet.

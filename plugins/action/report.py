@@ -14,8 +14,9 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import name_of, setting, variable_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
@@ -30,7 +31,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
@@ -121,7 +122,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _gpu_exporters(
-        fleet: Fleet, hosts: list[str], controller: Mapping[str, Any], lang: str
+        fleet: Fleet, hosts: list[str], controller: HostVariables, lang: str
     ) -> Mapping[str, Mapping[str, Any]]:
         """What monitoring decided in this run; in one without that stage, as that of a plan, what it would be."""
         decided = (controller.get("_monitoring_decided") or {}).get("gpus")

@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 
 FILE = "served.json"
 
@@ -31,7 +32,7 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         host, options = str(task_vars["inventory_hostname"]), dict(self._task.args)
         fleet = Fleet(self._loader, task_vars)

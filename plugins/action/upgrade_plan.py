@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import (
     looked_for,
@@ -16,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, names, problem
 
 
@@ -25,7 +23,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -33,7 +31,7 @@ class ActionModule(ActionBase):
                 "back": {"type": "bool", "default": False},
             }
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         every = fleet["localhost"]["llm_inventory"]["deployments"]
         meant = {name: each for name, each in every.items() if set(each["hosts"]).intersection(options["hosts"])}

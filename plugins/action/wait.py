@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 REPEAT_SECONDS = 60.0
@@ -21,7 +22,7 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -68,10 +69,10 @@ class ActionModule(ActionBase):
         )
         return found
 
-    def _tell(self, options: Mapping[str, Any], host: str, seconds: float) -> None:
+    def _tell(self, options: Mapping[str, object], host: str, seconds: float) -> None:
         values = {"host": host, "what": self._task.get_name(include_role_fqcn=False)}
-        limits = {"waited": human_seconds(seconds), "limit": human_seconds(options["seconds"])}
-        Display().display(message("wait_progress", options["language"], **values, **limits))
+        limits = {"waited": human_seconds(seconds), "limit": human_seconds(number(options["seconds"]))}
+        Display().display(message("wait_progress", str(options["language"]), **values, **limits))
 
-    def _late(self, options: Mapping[str, Any]) -> str:
-        return message("wait_late", options["language"], limit=human_seconds(options["seconds"]))
+    def _late(self, options: Mapping[str, object]) -> str:
+        return message("wait_late", str(options["language"]), limit=human_seconds(number(options["seconds"])))

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -14,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import host_names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus, read_fleet, said_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import entries, entry_of
@@ -31,12 +30,12 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"fleet": {"type": "str", "default": ""}, "model": {"type": "str", "default": ""}}
         )
-        fleet = Fleet(self._loader, task_vars or {})
+        fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         models = self._models(options["model"], lang)
         line = options["fleet"] or said_fleet(fleet["localhost"])

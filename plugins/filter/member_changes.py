@@ -45,18 +45,27 @@ _value:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import change_lines, requested
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import (
+    FleetInventory,
+    change_lines,
+    requested,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 
 
 def member_changes(
-    decision: Mapping[str, Any], inventory: Mapping[str, Any], asked: Mapping[str, object], language: str = ""
+    decision: Mapping[str, object], inventory: FleetInventory, asked: Mapping[str, object], language: str = ""
 ) -> list[str]:
     """The filter; see the documentation above."""
     request = requested(asked, inventory.get("names") or {})
-    return change_lines(decision.get("plans") or {}, inventory, request, own_language(language))
+    return change_lines(
+        {name: mapping(plan) for name, plan in mapping(decision.get("plans")).items()},
+        inventory,
+        request,
+        own_language(language),
+    )
 
 
 class FilterModule:

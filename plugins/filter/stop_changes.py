@@ -43,12 +43,13 @@ _value:
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.target import stop_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 
 
 def stop_changes(
-    hosts: Sequence[str], deployments: Mapping[str, Mapping[str, object]], language: str = ""
+    hosts: Sequence[str], deployments: Mapping[str, DeploymentHosts], language: str = ""
 ) -> dict[str, object]:
     """The filter; see the documentation above."""
     return asdict(stop_of(hosts, deployments, own_language(language)))

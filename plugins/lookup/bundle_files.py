@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 DOCUMENTATION = r"""
 name: bundle_files
 short_description: What the manifest of a bundle says of its files
@@ -35,7 +37,6 @@ _raw:
   elements: dict
 """
 
-from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
@@ -47,7 +48,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 class LookupModule(LookupBase):
     """One folder after the other."""
 
-    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[Record]:
+    def run(self, terms: Sequence[object], variables: object = None, **kwargs: object) -> list[Record]:
         self.set_options(var_options=variables, direct=kwargs)
         found: list[Record] = []
         for bundle in terms:

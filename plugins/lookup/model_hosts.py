@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 DOCUMENTATION = r"""
 name: model_hosts
 short_description: Which hosts hand a model on, and which others have to have the same
@@ -41,12 +43,13 @@ from typing import Any
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import handing, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 
 
 class LookupModule(LookupBase):
     """One model after the other."""
 
-    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[dict[str, Any]]:
+    def run(self, terms: Sequence[object], variables: TaskVars = UNSET, **kwargs: object) -> list[dict[str, Any]]:
         fleet = Fleet(self._loader, variables)
         inventory = fleet["localhost"].get("llm_inventory") or {}
         names = inventory.get("names") or {}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 DOCUMENTATION = r"""
 name: stage_hosts
 short_description: The hosts of a play that runs a stage
@@ -44,7 +46,6 @@ _raw:
   elements: str
 """
 
-from typing import Any
 
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
@@ -55,6 +56,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
 
 # What looks for hosts that a service has left, and the service. A web page is on a gateway only.
 WATCHERS = "llm_monitoring"
@@ -69,7 +71,7 @@ FORMER = {"gateway_former": "gateway", "web_ui_former": "web_ui"}
 class LookupModule(LookupBase):
     """What the variables of the play say."""
 
-    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
+    def run(self, terms: Sequence[object], variables: TaskVars = UNSET, **kwargs: object) -> list[str]:
         # A check of the syntax has no hostvars.
         known = variables.get("hostvars", {})
         decided = known["localhost"] if "hostvars" in variables else {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
@@ -24,7 +24,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 
 
-def read_checks(path: str, bundle: str) -> dict[str, Any]:
+def read_checks(path: str, bundle: str) -> dict[str, Check]:
     """What earlier checks of a bundle found, from a file beside the inventory. An unreadable file only means more reading."""
     found = read_object(path).get(os.path.realpath(bundle))
     return found if isinstance(found, dict) else {}

@@ -17,12 +17,12 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import IO, Any, Callable, Mapping
+from typing import IO, Callable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import CHUNK_BYTES, human_bytes, sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
-from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, read_object
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, mapping, read_object, texts
 
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
@@ -109,7 +109,7 @@ def remote_size(url: str, opener: urllib.request.OpenerDirector) -> int | None:
 
 
 def download(
-    file: Mapping[str, Any],
+    file: Mapping[str, object],
     target: str,
     opener: urllib.request.OpenerDirector,
     add: Callable[[int], None] = lambda size: None,
@@ -117,7 +117,7 @@ def download(
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
     """Bring a file (urls; size, sha256, headers where known) to `target`. What an earlier try brought is not fetched again."""
-    urls: list[str] = list(file["urls"])
+    urls = texts(file["urls"])
     answers: dict[str, object] = {}
     given_up: set[str] = set()
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
@@ -154,19 +154,19 @@ def download(
 
 
 def _continue(
-    file: Mapping[str, Any], url: str, part: str, opener: urllib.request.OpenerDirector, add: Callable[[int], None]
+    file: Mapping[str, object], url: str, part: str, opener: urllib.request.OpenerDirector, add: Callable[[int], None]
 ) -> None:
     """Complete `part` from url, from where it ends if the server agrees that it is still the same file."""
     have = os.path.getsize(part) if os.path.exists(part) else 0
     note = read_object(part + ".note")
     validator = note.get("validator") if note.get("url") == url else None
     size, digest = file.get("size"), file.get("sha256")
-    if have and ((not validator and not digest) or (size is not None and have > size)):
+    if have and ((not validator and not digest) or (isinstance(size, int) and have > size)):
         have = 0
     if have and size is not None and have == size:
         add(have)
         return
-    headers = dict(file.get("headers") or {})
+    headers = {name: str(value) for name, value in mapping(file.get("headers")).items()}
     if have:
         headers["Range"] = f"bytes={have}-"
         if validator:
@@ -203,7 +203,7 @@ def _continue(
             raise _Again("fetch_cut_off", received=human_bytes(received), expected=human_bytes(expected))
 
 
-def _check(file: Mapping[str, Any], part: str, add: Callable[[int], None]) -> None:
+def _check(file: Mapping[str, object], part: str, add: Callable[[int], None]) -> None:
     size, digest = os.path.getsize(part), file.get("sha256")
     wrong: _Wrong | None = None
     if file.get("size") is not None and size != file["size"]:

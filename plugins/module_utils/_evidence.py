@@ -242,9 +242,9 @@ def given(settings: object) -> object:
     return settings
 
 
-def is_on_request(said: Mapping[str, Any]) -> bool:
+def is_on_request(said: Mapping[str, object]) -> bool:
     """Whether a container, as the engine describes it, is started when somebody asks for its server."""
-    return ((said.get("Config") or {}).get("Labels") or {}).get(ON_REQUEST) == "true"
+    return mapping(mapping(said.get("Config")).get("Labels")).get(ON_REQUEST) == "true"
 
 
 def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTu
 from ansible_collections.baremetal.llm.plugins.module_utils import _cuda_compatibility as cuda_compatibility
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import texts as texts_of
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
     CHUNK_BYTES,
     BinaryError,
@@ -457,7 +458,9 @@ def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, 
 _PROMOTED = ("vllm_version", "ray_version", "python_version", "torch_version", "cuda_version", "driver_minimum")
 
 
-def complete(records: Iterable[Mapping[str, object]], images: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+def complete(
+    records: Iterable[Mapping[str, object]], images: Sequence[Mapping[str, object]]
+) -> list[dict[str, object]]:
     """Records of a manifest with the contents that were found in their images.
 
     What the inventory says of versions stands, because deployments name them so. What it says of compute capabilities only stands
@@ -465,7 +468,7 @@ def complete(records: Iterable[Mapping[str, object]], images: Sequence[Mapping[s
     """
     completed = []
     for record in records:
-        found = next((image for image in images if record["reference"] in image["references"]), None)
+        found = next((image for image in images if str(record["reference"]) in texts_of(image["references"])), None)
         if found is None:
             raise ArchiveError("archive_no_image", reference=record["reference"])
         contents = {name: value for name, value in found.items() if name not in ("references", "id")}

@@ -4,13 +4,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
+
+
+class Module(Protocol):
+    """What an AnsibleModule offers."""
+
+    def get_bin_path(self, arg: str) -> str | None: ...
+
+    def run_command(
+        self, args: list[str], check_rc: bool = False, *, environ_update: dict[str, str] | None = None
+    ) -> tuple[int, str, str]: ...
 
 
 class Programs:
     """Runs programs for an AnsibleModule. One that hangs, as nvidia-smi does with a dead card, is ended."""
 
-    def __init__(self, module: Any, timeout_seconds: int = 60) -> None:
+    def __init__(self, module: Module, timeout_seconds: int = 60) -> None:
         self.module = module
         self.timeout_seconds = timeout_seconds
 

@@ -501,14 +501,14 @@ import glob
 import os
 import re
 import time
-from typing import Any
+from typing import Any, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible_collections.baremetal.llm.plugins.module_utils import _journal
-from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json, texts
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
@@ -701,11 +701,11 @@ def gather(module: AnsibleModule) -> Facts:
     }
 
 
-def discovered(options: dict[str, Any], programs: Programs) -> Facts:
+def discovered(options: Mapping[str, object], programs: Programs) -> Facts:
     """What is asked of a host that no inventory describes yet."""
     if not options["discover"]:
         return {}
-    there = reached(options["reach"])
+    there = reached(texts(options["reach"]))
     return {"llm_discovered": {"versions": versions(programs), "reached": there, "disks": disks(), **weights()}}
 
 
@@ -750,14 +750,14 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> Facts:
     return found
 
 
-def records(options: dict[str, Any], host: Host) -> dict[str, Differs]:
+def records(options: Mapping[str, object], host: Host) -> dict[str, Differs]:
     """The records of the machine, and of the deployment where they lie elsewhere."""
-    found = verify_records(options["records_dir"], host)
+    found = verify_records(str(options["records_dir"]), host)
     own = os.path.join(deployment_dir(options), "records")
     return found if own == options["records_dir"] else {**found, **verify_records(own, host)}
 
 
-def deployment_dir(options: dict[str, Any]) -> str:
+def deployment_dir(options: Mapping[str, object]) -> str:
     return str(options["deployment_dir"] or options["host_dir"])
 
 

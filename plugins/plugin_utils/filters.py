@@ -30,7 +30,7 @@ def preload() -> None:
         lookup_loader.get("baremetal.llm.bundle_files")
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A copy in which Ansible's own mappings and lists are ordinary ones."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -43,7 +43,7 @@ def refusing(function: Callable[..., Result]) -> Callable[..., Result]:
     """The function as a filter: what the planner cannot read becomes an error that Ansible shows."""
 
     @functools.wraps(function)
-    def asked(*arguments: Any, **named: Any) -> Result:
+    def asked(*arguments: object, **named: object) -> Result:
         try:
             return function(*arguments, **named)
         except InputError as error:

@@ -8,7 +8,9 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = re.compile(r"plugins/plugin_utils/(engines/vllm|planner|messages)/|roles/vllm/")
 # Documentation, and what of it stands in a plugin.
 PAGE = re.compile(r"README\.md$|/meta/\w+\.yml$")
-TEXTS = re.compile(r'^(?:DOCUMENTATION|EXAMPLES|RETURN) = r?""".*?^"""', re.DOTALL | re.MULTILINE)
+TEXTS = re.compile(
+    r'^(?:DOCUMENTATION|EXAMPLES|RETURN) = r?""".*?^"""|^  runbook:\n(?:    [^\n]*\n|\n)*', re.DOTALL | re.MULTILINE
+)
 ALLOWED = {
     "the list of engines": r"plugins/module_utils/_engines\.py|plugins/plugin_utils/engines/\w+\.(py|yml)|roles/common/(defaults|vars)/main\.yml",
     "a filter, a variable, a key of a record: names that people or hosts have": r"plugins/filter/\w+\.py|plugins/plugin_utils/filters\.py"

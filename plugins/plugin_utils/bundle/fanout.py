@@ -13,8 +13,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, NotRequired, TypedDict, TypeVar
 
+from ansible_collections.baremetal.llm.plugins.module_utils._fanout import Status
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import piece_bytes, piece_count
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Item
 
@@ -38,7 +39,20 @@ LIBTORRENT = {"3.8": "2.0.9", **dict.fromkeys(("3.9", "3.10", "3.11", "3.12", "3
 FANOUT, COPY, EXISTS = "fanout", "copy", "exists"
 MODES = (FANOUT, COPY, EXISTS)
 
-File = dict[str, Any]
+
+class File(TypedDict):
+    """A file below the folder of its kind; where the controller has it, empty where it has not; and its session."""
+
+    path: str
+    size: int
+    sha256: str
+    source: NotRequired[str]
+    session: NotRequired[int]
+    # Of its pieces (module_utils/_pieces.py).
+    root: NotRequired[str]
+    layer: NotRequired[str]
+
+
 Have = Mapping[str, Sequence[Sequence[int]]]
 One = TypeVar("One")
 
@@ -128,7 +142,7 @@ def image_ways(hosts: Mapping[str, Standing], host: str) -> ImageWays:
 def in_sessions(files: Iterable[File], most: int = SESSIONS) -> list[File]:
     """The files with the ``session`` that each belongs to, so that all have about the same to do: one network thread is the limit of each."""
     load = [0] * most
-    found = []
+    found: list[File] = []
     for file in files:
         session = load.index(min(load))
         load[session] += file["size"]
@@ -239,13 +253,37 @@ class Claims:
         return True
 
 
+class Handed(Status):
+    """The last status of a host, the bytes that were handed over to it, and the paths that it lacks."""
+
+    handed: int
+    left: list[str]
+
+
+class Brought(Status):
+    """What is kept of it; where nothing was handed over, only the status. ``took`` are seconds since the run began."""
+
+    handed: NotRequired[int]
+    took: NotRequired[float]
+
+
+class Figures(TypedDict):
+    """Of a fan-out: seconds by host, bytes that the controller has sent, and how many copies that are."""
+
+    seconds: dict[str, float]
+    handed: int
+    copies: float
+    cpu_seconds_per_gib: float
+    mib_per_second: float
+
+
 @dataclass
 class Ways:
     """How a worker reaches its host: hand a segment over, ask for its status, and tell people. OSError where that fails."""
 
     put: Callable[[Segment], None]
-    ask: Callable[[], Mapping[str, Any]]
-    tell: Callable[[Mapping[str, Any]], None] = lambda status: None
+    ask: Callable[[], Status]
+    tell: Callable[[Status], None] = lambda status: None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     poll_seconds: float = POLL_SECONDS
@@ -255,20 +293,20 @@ class Ways:
 
 def hand_on(
     plan: Sequence[Segment], claims: Claims, sizes: Mapping[str, int], wanted: Sequence[str], ways: Ways
-) -> dict[str, Any]:
+) -> Handed:
     """What one worker does for its host until that has every wanted path, or nothing moves any more. Returns its last status, with ``handed``, the
     bytes that were handed over, and ``left``, the paths that it lacks.
 
     Of the plan, what claims count is handed over once in any case. A worker whose host gets nothing any more takes what that host lacks, the rest of
     the plan included: other hosts were to have it, and did not pass it on."""
     handed, asked, moved, before, slowest = 0, float("-inf"), ways.clock(), -1, 0.0
-    status: Mapping[str, Any] = {}
+    status: Status  # the first round asks for it
     while True:
         number = claims.next()
         if number is None or ways.clock() - asked >= ways.poll_seconds:
             status, asked = ways.ask(), ways.clock()
             ways.tell(status)
-            now = int(status["received"]) + int(status["slices"]) + handed
+            now = status["received"] + status["slices"] + handed
             if now != before:
                 moved, before = ways.clock(), now
         left = [path for path in wanted if not status["files"][path]["done"]]
@@ -297,7 +335,7 @@ def _overdue(
     plan: Sequence[Segment],
     claims: Claims,
     sizes: Mapping[str, int],
-    status: Mapping[str, Any],
+    status: Status,
     left: Sequence[str],
     after: float,
 ) -> int | None:
@@ -325,7 +363,7 @@ def apart(
     ]
 
 
-def figures(statuses: Mapping[str, Mapping[str, Any]], size: int, seconds: float) -> dict[str, Any]:
+def figures(statuses: Mapping[str, Brought], size: int, seconds: float) -> Figures:
     """What a fan-out took: seconds by host, bytes sent by the controller, CPU-s per GiB that arrived."""
     received = sum(one["received"] + one["slices"] for one in statuses.values())
     cpu = sum(one["cpu_seconds"] for one in statuses.values())

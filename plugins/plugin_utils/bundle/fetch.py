@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     STATE_DIR,
@@ -54,13 +54,37 @@ Say = Callable[[str], None]
 Credentials = Mapping[str, Mapping[str, str]]
 
 
-def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check: bool) -> dict[str, Any]:
+class Wishes(TypedDict):
+    """What is asked of a bundle: what it has to hold, for how many hosts, and with ``lists`` the folder of the lists."""
+
+    bundle: str
+    checks: str
+    items: Sequence[Item]
+    images: Sequence[Mapping[str, object]]
+    hosts: int
+    network_gbit_per_second: float
+    # By registry those that are asked instead.
+    registry_mirrors: Mapping[str, Sequence[str]]
+    update: bool
+    lists: str
+    language: str
+
+
+class Fetched(TypedDict):
+    """A line for each thing that was fetched, files for the manifest, and the lists that were written."""
+
+    changed: bool
+    fetched: list[str]
+    artefacts: list[Artefact]
+    written: NotRequired[list[str]]
+
+
+def write_lists(options: Wishes, settings: Settings, warn: Say, check: bool) -> Fetched:
     """Write down what would be fetched. What nobody can be asked about from here is left to the script, or said."""
     plan: dict[str, Asked] = {}
     unresolved = {}
     lang = options["language"]
-    items: Sequence[Item] = options["items"]
-    for item in items:
+    for item in options["items"]:
         path = item["path"]
         if _is_local(item):
             unresolved[path] = message("bundle_own_file", lang, source=item["source"])
@@ -80,9 +104,7 @@ def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check
     return {"changed": bool(written), "fetched": [], "artefacts": [], "written": written}
 
 
-def fetch(
-    options: Mapping[str, Any], settings: Settings, credentials: Credentials, say: Say, check: bool
-) -> dict[str, Any]:
+def fetch(options: Wishes, settings: Settings, credentials: Credentials, say: Say, check: bool) -> Fetched:
     """Bring what the bundle lacks of its items, and the images that this machine's engine lacks."""
     bundle, mirrors = options["bundle"], options["registry_mirrors"]
     fetching = Fetching(bundle, settings, read_checks(options["checks"], bundle), say, options["language"])

@@ -12,18 +12,17 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR, fingerprint
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import describe
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fanout import File
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 FOLDER = "pieces"
 
 
-def described(
-    file: Mapping[str, object], bundle: str, add: Callable[[int], None] = lambda size: None
-) -> dict[str, object]:
+def described(file: File, bundle: str, add: Callable[[int], None] = lambda size: None) -> File:
     """The file (path, size, sha256, source) with ``root`` and ``layer``. Refused where the source is not what the manifest says."""
     if file.get("root"):
-        return dict(file)
-    source = str(file["source"])
+        return file
+    source = file["source"]
     noted = os.path.join(bundle, STATE_DIR, FOLDER, f"{file['sha256']}.json")
     mark = fingerprint(source)
     found = _read(noted, mark)
@@ -32,7 +31,7 @@ def described(
         if found["sha256"] != file["sha256"]:
             raise Refused("fanout_source", path=source, found=found["sha256"], wanted=file["sha256"])
         _note(noted, found)
-    return {**file, "root": found["root"], "layer": found["layer"]}
+    return {**file, "root": str(found["root"]), "layer": str(found["layer"])}
 
 
 def _read(path: str, mark: list[int]) -> dict[str, object] | None:

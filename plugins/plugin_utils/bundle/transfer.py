@@ -13,13 +13,14 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     CHUNK_BYTES,
     MANIFEST_NAME,
     SIGNATURE_NAME,
     BundleError,
+    Check,
     Record,
     fingerprint,
     human_bytes,
@@ -29,9 +30,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
-from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer, load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer, load_json, mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import script
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Artefact
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import (
     manifest_of,
@@ -72,7 +74,35 @@ class Reporter(NamedTuple):
     copied: Add = lambda size: None
 
 
-def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
+class Sending(TypedDict):
+    """What is asked of an export: ``split_mib`` is the size of parts, 0 for whole files."""
+
+    bundle: str
+    checks: str
+    export: str
+    split_mib: int
+    language: str
+
+
+class Receiving(TypedDict):
+    """What is asked of an import, from the folders ``sources``."""
+
+    bundle: str
+    checks: str
+    sources: list[str]
+    manifest_sha256: NotRequired[str]
+    allowed_signers: NotRequired[str]
+    language: str
+
+
+class Transferred(TypedDict):
+    """What was copied, or would be, and what the manifest is to hold besides."""
+
+    copied: list[str]
+    artefacts: list[Artefact]
+
+
+def send(options: Sending, say: Say, check: bool) -> Transferred:
     """Export a bundle, as the action plugin bundle_transfer is asked to."""
     target, checks = options["export"], options["checks"]
     lang = options["language"]
@@ -90,7 +120,7 @@ def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
     return {"copied": copied, "artefacts": []}
 
 
-def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dict[str, Any]:
+def receive(options: Receiving, say: Say, warn: Say, check: bool) -> Transferred:
     """Import a bundle, or what the script of the lists has fetched, as the action plugin bundle_transfer is asked to."""
     bundle, folders, checks = options["bundle"], options["sources"], options["checks"]
     lang = options["language"]
@@ -193,7 +223,7 @@ def export(
     records: Sequence[Record],
     target: str,
     limit: int,
-    seen: dict[str, Any],
+    seen: dict[str, Check],
     report: Reporter,
     check: bool = False,
 ) -> list[str]:
@@ -251,13 +281,13 @@ def _whole(record: Record, name: str) -> str | None:
     return str(record["sha256"]) if name == record["path"] else None
 
 
-def _there(full: str, name: str, size: int, digest: str | None, seen: dict[str, Any]) -> bool:
+def _there(full: str, name: str, size: int, digest: str | None, seen: dict[str, Check]) -> bool:
     """Whether a file is there already. One that is not known is read, as far as it is known what it has to be."""
     if not os.path.isfile(full) or os.path.getsize(full) != size:
         return False
-    mark, last = fingerprint(full), seen.get(name) or {}
+    mark, last = fingerprint(full), mapping(seen.get(name))
     if last.get("mark") == mark:
-        return digest is None or bool(last.get("sha256") == digest)
+        return digest is None or last.get("sha256") == digest
     if digest is None or sha256_of(full) != digest:
         return False
     seen[name] = {"sha256": digest, "mark": mark}
@@ -313,7 +343,7 @@ def bring_in(
     folders: Sequence[str],
     records: Sequence[Record],
     bundle: str,
-    seen: dict[str, object],
+    seen: dict[str, Check],
     report: Reporter,
     check: bool = False,
 ) -> list[str]:

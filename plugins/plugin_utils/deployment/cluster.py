@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 LOG_LINES = 8
@@ -26,16 +27,17 @@ def _lost(hosts: list[str], lang: str) -> Iterator[str]:
         yield message("cluster_lost", lang, host=host)
 
 
-def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
+def _versions(look: Mapping[str, object], lang: str) -> Iterator[str]:
     """``{head, hosts: {host: {ray, python}}}``; ray is empty where the image has none."""
     versions: dict[str, str] = {}
-    for host, found in look["hosts"].items():
+    hosts = {host: mapping(found) for host, found in mapping(look["hosts"]).items()}
+    for host, found in hosts.items():
         versions[host] = "Ray {0}, Python {1}".format(found.get("ray"), found.get("python"))
         if not found.get("ray"):
             yield message("cluster_no_ray", lang, host=host, found="Python {0}".format(found.get("python")))
-    head = look["head"] if look["head"] in versions else min(versions, default="")
+    head = str(look["head"]) if look["head"] in versions else min(versions, default="")
     for host, text in versions.items():
-        if text != versions[head] and look["hosts"][host].get("ray"):
+        if text != versions[head] and hosts[host].get("ray"):
             yield message("cluster_versions", lang, host=host, found=text, head=head, wanted=versions[head])
 
 

@@ -57,7 +57,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs, Served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT, DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, facts_of, mapping, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import (
+    fact,
+    facts_of,
+    items,
+    mapping,
+    texts,
+    whole,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
@@ -217,9 +224,9 @@ def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequ
     return version_of(section, deployment.launch, records)
 
 
-def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, object]) -> dict[str, str]:
+def _part_of_gpus(plan: Mapping[str, object], host: str, variables: Mapping[str, object]) -> dict[str, str]:
     """What containers call the GPUs of a host that the plan uses, where it leaves out some that are of another kind."""
-    places = (plan.get("gpu_places") or {}).get(host)
+    places = [whole(one) for one in items(mapping(plan.get("gpu_places")).get(host))]
     return named_devices(places, list(gpus_of(variables))) if places else {}
 
 
@@ -398,25 +405,25 @@ def _unseen(name: str, unseen: Sequence[str], language: str) -> dict[str, str]:
 
 
 def _head_idle(
-    name: str, head: str, plan: Mapping[str, Any], variables: Mapping[str, object], language: str
+    name: str, head: str, plan: Mapping[str, object], variables: Mapping[str, object], language: str
 ) -> dict[str, str]:
     return problem(
         "plan_head_idle",
         language,
-        value=f"{variable_of(variables, 'tensor_parallel_size')}: {plan['settings'].get('tensor_parallel_size')}",
+        value=f"{variable_of(variables, 'tensor_parallel_size')}: {mapping(plan['settings']).get('tensor_parallel_size')}",
         where=message("where_group", language, group=name),
         deployment=name,
         head=head,
-        hosts=names(ranked_hosts(plan["nodes"]), language),
+        hosts=names(ranked_hosts(mappings(plan["nodes"])), language),
     )
 
 
-def _refused(name: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:
-    error = plan["predicted"]["error"]
+def _refused(name: str, plan: Mapping[str, object], language: str) -> dict[str, str]:
+    error = mapping(mapping(plan["predicted"])["error"])
     return problem(
         "plan_refused",
         language,
-        value=error["code"],
+        value=str(error["code"]),
         where=message("where_group", language, group=name),
         deployment=name,
         reason=error["message"],

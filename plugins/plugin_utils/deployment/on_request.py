@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import ON_REQUEST, RIVALS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -21,23 +20,23 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import
 START_SECONDS = 1800
 
 
-def is_on_request(variables: Mapping[str, Any]) -> bool:
+def is_on_request(variables: Mapping[str, object]) -> bool:
     return is_true(variables.get(ON_REQUEST) or False)
 
 
-def is_local(variables: Mapping[str, Any]) -> bool:
+def is_local(variables: Mapping[str, object]) -> bool:
     """Whether a server listens on its own host only: nobody may ask it without a key, or another program is in front of it."""
     return is_open(variables) or is_on_request(variables)
 
 
-def inner_port(variables: Mapping[str, Any]) -> int:
+def inner_port(variables: Mapping[str, object]) -> int:
     """The port on which a server itself listens."""
     port = whole(setting(variables, "port"))
     return port_behind(variables, port) if is_on_request(variables) else port
 
 
-def wait_seconds(variables: Mapping[str, Any]) -> int:
-    return int(variables["llm_on_request_wait_seconds"])
+def wait_seconds(variables: Mapping[str, object]) -> int:
+    return whole(variables["llm_on_request_wait_seconds"])
 
 
 def on_request_section(member: Member) -> OnRequest | Nothing:

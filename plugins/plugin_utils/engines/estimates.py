@@ -5,12 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines, facts, runs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import OptionTable
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items, mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
@@ -47,11 +52,11 @@ class Estimate(NamedTuple):
 class Asked(NamedTuple):
     """A model on the GPUs of a host."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     gpus: Sequence[Gpu]
     release: str
     # Settings and options.
-    said: Mapping[str, Any]
+    said: Mapping[str, object]
 
     @property
     def architecture(self) -> str:
@@ -61,8 +66,12 @@ class Asked(NamedTuple):
     @property
     def form(self) -> str:
         """How the weights are kept: the quant_method of config.json, or 16-bit."""
-        said = self.config.get("quantization_config")
-        return str((said or {}).get("quant_method") or "16-bit") if isinstance(said, Mapping) else "16-bit"
+        return str(self.quantization.get("quant_method") or "16-bit")
+
+    @property
+    def quantization(self) -> Mapping[str, object]:
+        """What config.json says of it; empty for 16-bit weights."""
+        return mapping(self.config.get("quantization_config"))
 
     @property
     def weakest(self) -> Gpu:
@@ -115,41 +124,14 @@ def unknown_code(name: str, title: str, asked: Asked) -> list[Text]:
     return [Text("engine_code_unknown", **said)]
 
 
-def plan(
-    table: OptionTable,
-    settings: Sequence[str],
-    decide: tuple[Callable[[Asked], Text | None], Callable[[dict[str, Any], Asked, str], dict[str, Any]]],
-    config: Mapping[str, Any],
-    nodes: Sequence[Mapping[str, Any]],
-    request: Mapping[str, Any],
-    language: str,
-) -> dict[str, Any]:
-    """The plan of an engine: options that it does not take are refused, then what the first of ``decide`` refuses; the second one makes the plan."""
-    own = {name: request[name] for name in settings if name in request}
-    options = {**own, **request["options"]}
-    base = unplanned.plan(config, nodes, {"engine": request["engine"], **options}, language)
-    release = str(base[f"{table.name}_version"])
-    refusal, planned = decide
-    try:
-        why = table.owned(request["options"])
-        if why is None:
-            # Says what is wrong with an option before anything is computed.
-            table.words(options, release)
-            asked = Asked(config, read_gpus(list(nodes[0]["gpus"])), release, options)
-            why = refusal(asked)
-        return unplanned.refused(base, why, language) if why is not None else planned(base, asked, language)
-    except InputError as error:
-        return unplanned.refused(base, error.why, language)
-
-
-def spread_plan(base: dict[str, Any], spread: int, texts: Sequence[Text], language: str) -> dict[str, Any]:
+def spread_plan(base: dict[str, object], spread: int, texts: Sequence[Text], language: str) -> dict[str, object]:
     """A plan for as many of the head's GPUs as the model is spread over."""
-    nodes = [{**node, "ranks": node["ranks"][:spread]} for node in base["nodes"]]
-    predicted = {**base["predicted"], "warnings": [text.say(language) for text in texts], "verdict": UNKNOWN}
+    nodes = [{**node, "ranks": items(node["ranks"])[:spread]} for node in mappings(base["nodes"])]
+    predicted = {**mapping(base["predicted"]), "warnings": [text.say(language) for text in texts], "verdict": UNKNOWN}
     return {**base, "nodes": nodes, "verdict": UNKNOWN, "predicted": predicted}
 
 
-def figures(found: Estimate, asked: Asked, computed: int = 0) -> dict[str, Any]:
+def figures(found: Estimate, asked: Asked, computed: int = 0) -> dict[str, object]:
     """What is predicted, with the names that plans of every engine have. ``computed`` are the bytes that are kept free for what is computed."""
     rank = {
         "weights_gib": round(found.weights / GIB, 3),
@@ -162,11 +144,70 @@ def figures(found: Estimate, asked: Asked, computed: int = 0) -> dict[str, Any]:
     return {"ranks": [rank] * found.spread, "kv_cache_tokens": found.tokens, **said}
 
 
-def warnings(table: OptionTable, release: str, head: Mapping[str, Any], language: str) -> list[str]:
-    """What a plan says of a server without a key, and of a release that nobody here has seen."""
-    found = []
-    if is_open(head):
-        found.append(message("engine_without_key", language, variable=variable_of(head, "api_key_enabled")))
-    if release_key(release) > release_key(table.newest):
-        found.append(message("engine_newer", language, title=table.title, release=release, newest=table.newest))
-    return found
+def too_large(name: str, asked: Asked, found: Estimate, needed: int, length: int) -> Text:
+    """Why a model is refused that does not fit. ``needed`` are the bytes of each GPU, without the margin, for a context of ``length`` tokens."""
+    cards = sum(gpu.total for gpu in asked.gpus[: found.spread]) / GIB
+    sizes = {"needed": f"{(needed + MARGIN) * found.spread / GIB:.1f}", "cards": f"{cards:.1f}"}
+    return Text(f"{name}_too_large", **sizes, context=length)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """What an engine's ``inputs``, ``plan`` and ``plan_warnings`` are whose memory is only estimated (interface.py)."""
+
+    table: Callable[[], OptionTable]
+    # Settings that are variables of their own.
+    settings: tuple[str, ...]
+    # Why the engine cannot serve a model on these GPUs; None where it can, as far as is known.
+    refusal: Callable[[Asked], Text | None]
+    # The plan, of one in which nothing is computed, and the language.
+    planned: Callable[[dict[str, object], Asked, str], dict[str, object]]
+
+    def inputs(
+        self,
+        deployment: DeploymentHosts,
+        hostvars: Mapping[str, Mapping[str, object]],
+        manifest: Mapping[str, object],
+    ) -> Inputs:
+        return unplanned.inputs_with_config(deployment, hostvars, manifest, self.settings)
+
+    def plan(
+        self,
+        config: Mapping[str, object],
+        nodes: Sequence[Mapping[str, object]],
+        request: Mapping[str, object],
+        language: str,
+    ) -> dict[str, object]:
+        """Options that the engine does not take are refused, then what it cannot serve."""
+        table = self.table()
+        own = {name: request[name] for name in self.settings if name in request}
+        said = mapping(request["options"])
+        options = {**own, **said}
+        base = unplanned.plan(config, nodes, {"engine": request["engine"], **options}, language)
+        release = str(base[f"{table.name}_version"])
+        try:
+            why = table.owned(said)
+            if why is None:
+                # Says what is wrong with an option before anything is computed.
+                table.words(options, release)
+                asked = Asked(config, read_gpus(items(nodes[0]["gpus"])), release, options)
+                why = self.refusal(asked)
+            return unplanned.refused(base, why, language) if why is not None else self.planned(base, asked, language)
+        except InputError as error:
+            return unplanned.refused(base, error.why, language)
+
+    def warnings(
+        self,
+        plan: Mapping[str, object],
+        head: Mapping[str, object],
+        _records: Sequence[Mapping[str, object]],
+        language: str,
+    ) -> list[str]:
+        """What a plan says of a server without a key, and of a release that nobody here has seen."""
+        table, found = self.table(), []
+        release = str(plan[f"{table.name}_version"])
+        if is_open(head):
+            found.append(message("engine_without_key", language, variable=variable_of(head, "api_key_enabled")))
+        if release_key(release) > release_key(table.newest):
+            found.append(message("engine_newer", language, title=table.title, release=release, newest=table.newest))
+        return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
@@ -15,7 +15,26 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
 # Kinds of options: with one value, with several words, a switch, and a switch that has a --no- beside it.
-KINDS = ("values", "lists", "switches", "pairs")
+Kind = Literal["values", "lists", "switches", "pairs"]
+KINDS: tuple[Kind, ...] = ("values", "lists", "switches", "pairs")
+
+
+class Releases(TypedDict):
+    """The releases of an engine that were examined: the oldest and the newest."""
+
+    oldest: str
+    newest: str
+
+
+class Image(TypedDict):
+    """How the tag of the official image ends from a release on."""
+
+    since: str
+    suffix: str
+
+
+class Images(TypedDict):
+    suffixes: list[Image]
 
 
 class OptionTable(NamedTuple):
@@ -28,7 +47,7 @@ class OptionTable(NamedTuple):
     oldest: str
     newest: str
     # By kind and name the first release that takes an option, - for the oldest.
-    first: Mapping[str, Mapping[str, str]]
+    first: Mapping[Kind, Mapping[str, str]]
     # By name the last release that takes it.
     until: Mapping[str, str]
     # Options that are variables of their own, or that the collection sets for every server, with the variable, or without one.
@@ -77,13 +96,13 @@ class OptionTable(NamedTuple):
         if problems:
             raise InputError(f"{self.name}_options", "engine_options", problems=problems)
 
-    def words(self, options: Mapping[str, Any], release: str) -> list[str]:
+    def words(self, options: Mapping[str, object], release: str) -> list[str]:
         """Options as words, in a fixed order. InputError for those that the release does not take."""
         self.check(options, release)
         order = sorted(options, key=lambda one: (self.order.index(one) if one in self.order else len(self.order), one))
         return [word for name in order for word in self._words(name, options[name])]
 
-    def _text(self, code: str, name: str, **more: Any) -> Text:
+    def _text(self, code: str, name: str, **more: object) -> Text:
         return Text(code, name=name, engine=self.name, title=self.title, **more)
 
     def _unknown(self, name: str, known: list[str]) -> Text:
@@ -96,7 +115,7 @@ class OptionTable(NamedTuple):
         code = "engine_option_near" if near else "engine_option_unknown"
         return self._text(code, name, near="".join(near))
 
-    def _words(self, name: str, value: Any) -> list[str]:
+    def _words(self, name: str, value: object) -> list[str]:
         option = "--" + name.replace("_", "-")
         where = f"{self.name}_options.{name}"
         is_pair = name in self.first.get("pairs", {})

@@ -10,17 +10,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import HostFacts, ModuleKey
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import GpuFacts
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import versions
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, text, texts, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
@@ -214,10 +216,63 @@ def _headers_of(files: Sequence[str]) -> list[str]:
     return [name for name in map(package_name, files) if re.match(r"(linux-headers|kernel-devel)-.*\d", name)]
 
 
+class OnHost(HostFacts, total=False):
+    """The same with the key of the driver's module, and files of this collection about the driver."""
+
+    key: ModuleKey
+    ours: list[str]
+
+
+class Found(TypedDict):
+    """What the modules driver_facts and gpu_facts found on a host."""
+
+    driver: OnHost
+    gpus: GpuFacts
+
+
+class Wish(TypedDict):
+    """What the inventory asks for, and what the bundle has for it."""
+
+    method: str
+    version: NotRequired[str]
+    kernel_module: NotRequired[str]
+    capabilities: NotRequired[Sequence[str | None]]
+    distribution: NotRequired[str]
+    os_family: NotRequired[str]
+    package_source: NotRequired[str]
+    package_names: NotRequired[Sequence[str]]
+    build_enabled: NotRequired[bool]
+    build_packages: NotRequired[Sequence[str]]
+    bundled_files: NotRequired[Sequence[str]]
+    offline: NotRequired[bool]
+    signed_modules: NotRequired[bool]
+    fabric_manager: NotRequired[str]
+    fabric_manager_package: NotRequired[str]
+
+
+class DriverPlan(TypedDict):
+    """What has to be done on a host, and in ``problems`` why it cannot."""
+
+    problems: list[str]
+    kernel_module: str
+    manager: str
+    repair: bool
+    uninstall_runfile: bool
+    purge: list[str]
+    install: bool
+    build: bool
+    build_packages: list[str]
+    cc: str
+    packages: list[str]
+    hold_needs: list[str]
+    fabric_manager: str
+    install_fabric_manager: bool
+
+
 class _Plan:
     """One host's decisions."""
 
-    def __init__(self, host: Mapping[str, Any], gpus: Mapping[str, Any], wish: Mapping[str, Any], lang: str) -> None:
+    def __init__(self, host: OnHost, gpus: GpuFacts, wish: Wish, lang: str) -> None:
         self.host = host
         self.driver = gpus["driver"]
         self.nvswitches = int(gpus.get("nvswitches") or 0)
@@ -373,7 +428,7 @@ class _Plan:
             if deb_key(newest) < deb_key(installed):
                 self.refuse("libc_older", bundled=newest, installed=installed)
 
-    def decide(self) -> dict[str, Any]:
+    def decide(self) -> DriverPlan:
         kind = self.kernel_module()
         if self.version:
             asked = str(self.wish.get("kernel_module") or "auto")
@@ -391,7 +446,7 @@ class _Plan:
         build_packages = self.build_packages(builds)
         if install and self.host["secure_boot"] and not self.wish.get("signed_modules"):
             self.refuse("secure_boot")
-        key = self.host.get("key") or {}
+        key = self.host.get("key") or ModuleKey()
         if not install and not present and key.get("known") is False and not self.driver.get("loaded"):
             self.refuse("module_key", path=key["path"], signer=key.get("signer") or "-")
         if install and by_packages and self.host["unowned"]:
@@ -415,15 +470,8 @@ class _Plan:
         }
 
 
-def plan_driver(
-    host: Mapping[str, object], gpus: Mapping[str, object], wish: Mapping[str, object], lang: str = "en"
-) -> dict[str, Any]:
-    """What has to be done on a host, and why it cannot.
-
-    ``host`` is what ``host_facts`` read, ``gpus`` what the module gpu_facts found, and ``wish`` holds ``method``, ``version``,
-    ``kernel_module``, ``capabilities``, ``distribution``, ``os_family``, ``package_source``, ``package_names``, ``build_enabled``,
-    ``build_packages``, ``bundled_files``, ``offline``, ``signed_modules``, ``fabric_manager`` and ``fabric_manager_package``.
-    """
+def plan_driver(host: OnHost, gpus: GpuFacts, wish: Wish, lang: str = "en") -> DriverPlan:
+    """What has to be done on a host, and why it cannot."""
     return _Plan(host, gpus, wish, lang).decide()
 
 
@@ -435,9 +483,8 @@ REPOSITORY = "baremetal-llm-driver"
 class _Bundled:
     """What of the bundle is for a method and a system."""
 
-    def __init__(self, variables: Mapping[str, Any], method: str, read: Callable[[], Sequence[Record]]) -> None:
-        facts = variables["ansible_facts"]
-        system = packages_system(facts)
+    def __init__(self, variables: Mapping[str, object], method: str, read: Callable[[], Sequence[Record]]) -> None:
+        system = packages_system(facts_of(variables))
         of_system = {"distribution": system.distribution, "release": system.release}
         self.match: dict[str, str] = {"method": method}
         if method == "packages":
@@ -457,55 +504,54 @@ class _Bundled:
 
 
 def decide_driver(
-    variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any], lang: str = "en"
-) -> tuple[dict[str, Any], str]:
+    variables: Mapping[str, object], read: Callable[[], Sequence[Record]], found: Found, lang: str = "en"
+) -> tuple[dict[str, object], str]:
     """The section of the role nvidia_driver, and the text of what is refused.
 
     ``read`` returns the records of the bundle; ``found`` has ``gpus`` and ``driver``, what the modules gpu_facts and driver_facts found.
     """
     method = _method(variables, read, found)
     bundled = _Bundled(variables, method, read)
-    wanted, facts = bundled.wanted, variables["ansible_facts"]
+    wanted, facts = bundled.wanted, facts_of(variables)
     # What the inventory says of the GPUs, and what the host says: without a driver that is what their PCI ids tell.
-    cards = [*(variables.get("llm_gpus") or []), *found["gpus"]["gpus"]]
-    named = (
-        "kernel_module",
-        "package_source",
-        "package_names",
-        "build_packages",
-        "fabric_manager",
-        "fabric_manager_package",
-    )
-    wish = {
-        **{name: variables[f"nvidia_driver_{name}"] for name in named},
+    declared = mappings(variables.get("llm_gpus"))
+    cards: list[Mapping[str, object]] = [*declared, *mappings(found["gpus"]["gpus"])]
+    wish: Wish = {
+        "kernel_module": text(variables["nvidia_driver_kernel_module"]),
+        "package_source": text(variables["nvidia_driver_package_source"]),
+        "package_names": texts(variables["nvidia_driver_package_names"]),
+        "build_packages": texts(variables["nvidia_driver_build_packages"]),
+        "fabric_manager": text(variables["nvidia_driver_fabric_manager"]),
+        "fabric_manager_package": text(variables["nvidia_driver_fabric_manager_package"]),
         "method": method,
         "version": wanted,
-        "capabilities": [card["compute_capability"] for card in cards if card.get("compute_capability")],
-        "distribution": facts["distribution"],
-        "os_family": facts["os_family"],
+        "capabilities": [str(card["compute_capability"]) for card in cards if card.get("compute_capability")],
+        "distribution": str(facts["distribution"]),
+        "os_family": str(facts["os_family"]),
         "build_enabled": is_true(variables["nvidia_driver_build_enabled"]),
         "bundled_files": bundled.files,
         "offline": is_true(variables["llm_offline"]),
         "signed_modules": is_true(variables["nvidia_driver_signed_modules_enabled"]),
     }
     plan = plan_driver(found["driver"], found["gpus"], wish, lang)
-    problems = plan.pop("problems")
     fabric_manager = [plan["fabric_manager"]] if plan["fabric_manager"] else []
     packages = [*plan["packages"], *fabric_manager]
     hold = is_true(variables["nvidia_driver_hold_enabled"])
-    kind, loaded = str(wish["kernel_module"]), str(found["gpus"]["driver"].get("kernel_module") or "")
+    kind, loaded = wish["kernel_module"], str(found["gpus"]["driver"].get("kernel_module") or "")
     # Where nobody asks for a kind, one that drives the cards may have to take the place of one that does not.
     kind = plan["kernel_module"] if kind == "auto" and loaded not in ("", plan["kernel_module"]) else kind
     section = {
-        **plan,
+        **{name: value for name, value in plan.items() if name != "problems"},
         "method": method,
         # How many GPUs the inventory says there are; none where it does not say.
-        "declared": len(variables.get("llm_gpus") or []),
+        "declared": len(declared),
         "wanted": wanted,
         "by_packages": method in ("packages", "repository"),
         "match": bundled.match,
         "repository_name": REPOSITORY,
-        "runfile_options": _runfile_options(wanted, plan["kernel_module"], variables["nvidia_driver_runfile_options"]),
+        "runfile_options": _runfile_options(
+            wanted, plan["kernel_module"], texts(variables["nvidia_driver_runfile_options"])
+        ),
         "apt_environment": {"APT_CONFIG": f"{variables['llm_host_dir']}/apt/apt.conf"} if method == "packages" else {},
         # With the fabric manager; dnf wants the version with each name.
         "apt_packages": packages,
@@ -515,10 +561,10 @@ def decide_driver(
         "new_kernel_module": kind if plan["install"] and kind != "auto" else "",
         "left": _left(method, bool(fabric_manager)),
     }
-    return section, _refused(variables, method, bundled, plan["install"], problems, lang)
+    return section, _refused(variables, method, bundled, plan["install"], plan["problems"], lang)
 
 
-def _method(variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any]) -> str:
+def _method(variables: Mapping[str, object], read: Callable[[], Sequence[Record]], found: Found) -> str:
     """How the driver comes to a host; one that drives all its GPUs stays where nobody asks for another."""
     driver, wanted = found["gpus"]["driver"], str(variables["nvidia_driver_version"] or "")
     loaded = str(driver.get("loaded") or "")
@@ -527,7 +573,7 @@ def _method(variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], 
     fits = bool(loaded) and not driver.get("mismatch") and drives_all and wanted in ("", loaded)
     files = [str(path) for path in found["driver"].get("ours") or ()]
     ours = "runfile" if any(path.endswith(".run") for path in files) else "repository" if files else ""
-    facts = variables["ansible_facts"]
+    facts = facts_of(variables)
     system = system_of(str(facts["distribution"]), str(facts["os_family"]))
     return method_of(
         "nvidia_driver",
@@ -569,10 +615,10 @@ def _left(method: str, fabric_manager: bool) -> dict[str, list[str]]:
 
 
 def _refused(
-    variables: Mapping[str, Any], method: str, bundled: _Bundled, install: bool, problems: Sequence[str], lang: str
+    variables: Mapping[str, object], method: str, bundled: _Bundled, install: bool, problems: Sequence[str], lang: str
 ) -> str:
     """The first thing that is wrong; empty if there is none."""
-    facts = variables["ansible_facts"]
+    facts = facts_of(variables)
     host, where = variables["inventory_hostname"], "group_vars/all.yml"
     shared = {
         "host": host,

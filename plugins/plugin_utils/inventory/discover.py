@@ -185,9 +185,9 @@ def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, object]
     return Proposal(tuple(deployments), refused)
 
 
-def _context(plan: Mapping[str, Any]) -> int:
+def _context(plan: Mapping[str, object]) -> int:
     """The planned tokens of a conversation."""
-    return int((plan.get("settings") or {}).get("max_model_len") or 0)
+    return whole(mapping(plan.get("settings")).get("max_model_len") or 0)
 
 
 def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, object], language: str) -> dict[str, object]:

@@ -33,7 +33,7 @@ class HostVariables(Mapping[str, Any]):
     A value is evaluated when it is asked for, once.
     """
 
-    def __init__(self, loader: Any, raw: Mapping[str, Any]) -> None:
+    def __init__(self, loader: object, raw: Mapping[str, object]) -> None:
         self._raw = raw
         self._templar = Templar(loader=loader, variables=dict(raw))
         self._known: dict[str, Any] = {}

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import COUNT, INDICES, claim_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus
@@ -111,6 +111,6 @@ def _too_few(inventory: Inventory, deployment: str, declared: Mapping[str, int])
         )
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     """A parallel size; 0 where none is set, or none that can be one."""
-    return max(int(value), 0) if value is not None and has_type("int", value) else 0
+    return max(whole(value), 0) if value is not None and has_type("int", value) else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts
@@ -47,6 +47,19 @@ class DeploymentHosts(TypedDict):
     leaving: NotRequired[list[str]]
 
 
+class FleetInventory(TypedDict):
+    """What a run knows of its inventory (``llm_inventory``): the result of the inventory check, and once settled who takes part."""
+
+    deployments: Mapping[str, DeploymentHosts]
+    hosts: NotRequired[Sequence[str]]
+    names: NotRequired[Mapping[str, Names]]
+    out: NotRequired[Sequence[str]]
+    silent: NotRequired[Sequence[str]]
+    former: NotRequired[Mapping[str, Mapping[str, str]]]
+    leaving: NotRequired[Sequence[str]]
+    served_by: NotRequired[Mapping[str, str]]
+
+
 @dataclass(frozen=True)
 class Request:
     """What a run asks for: hosts that are ``left_out`` or ``removed`` from now on, that come ``back``, and former ones that are forgotten."""
@@ -66,7 +79,7 @@ class Settled:
     now the deployment that it has served, ``silent`` those that did not answer, and ``former`` those that have left the inventory unasked.
     """
 
-    inventory: dict[str, Any]
+    inventory: FleetInventory
     problems: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -95,7 +108,7 @@ def _entries(said: Mapping[str, object]) -> dict[str, dict[str, str]]:
 
 
 def settle(
-    inventory: Mapping[str, Any],
+    inventory: FleetInventory,
     states: Mapping[str, Mapping[str, object]],
     silent: Mapping[str, str],
     request: Request,
@@ -148,7 +161,7 @@ def settle(
         for name, entry in deployments.items()
         for host, said in (entry[ABSENT]["former"] if ABSENT in entry else {}).items()
     }
-    settled = {
+    settled: FleetInventory = {
         **inventory,
         "deployments": deployments,
         "hosts": hosts,
@@ -192,12 +205,12 @@ def _absent(
     return Absent(deployment=deployment, turn=before["turn"] + changed, hosts=hosts, former=former)
 
 
-def with_memory(inventory: Mapping[str, Any], states: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+def with_memory(inventory: FleetInventory, states: Mapping[str, Mapping[str, object]]) -> FleetInventory:
     """The inventory as the hosts remember it, for a look that asks for nothing and refuses nothing."""
     members = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
     if not members:
-        return dict(inventory)
-    whole = {"hosts": members, **inventory}
+        return inventory
+    whole: FleetInventory = {"hosts": members, **inventory}
     found = settle(whole, states, {}, Request(), [*members, *_former_of(states)], "").inventory
     return {**found, "silent": [host for host in members if host not in states]}
 
@@ -234,8 +247,13 @@ def requested(asked: Mapping[str, object], known_names: Mapping[str, Names]) -> 
     return Request(*(machines(texts(asked.get(key))) for key in (LEFT_OUT, REMOVED, "back", "forgotten")))
 
 
+def absent_of(deployment: DeploymentHosts) -> Mapping[str, Mapping[str, str]]:
+    """Its hosts that do not take part."""
+    return deployment[ABSENT]["hosts"] if ABSENT in deployment else {}
+
+
 def change_lines(
-    plans: Mapping[str, Mapping[str, object]], inventory: Mapping[str, Any], request: Request, language: str
+    plans: Mapping[str, Mapping[str, object]], inventory: FleetInventory, request: Request, language: str
 ) -> list[str]:
     """What a run is about to do to hosts that leave or come, and to their deployments. ``inventory`` is the settled one, ``plans`` those of the decision."""
     silent, lines = inventory.get("silent") or (), []
@@ -244,7 +262,7 @@ def change_lines(
     lines += [message("member_back", language, host=host) for host in request.back]
     concerned = {*request.left_out, *request.removed, *request.back}
     for name, entry in inventory["deployments"].items():
-        if concerned.isdisjoint([*entry["hosts"], *(entry.get(ABSENT) or {}).get("hosts", ())]) or name not in plans:
+        if concerned.isdisjoint([*entry["hosts"], *absent_of(entry)]) or name not in plans:
             continue
         settings = mapping(plans[name].get("settings"))
         sizes = {short: settings.get(f"{short}_parallel_size", 1) for short in ("tensor", "pipeline")}
@@ -253,14 +271,14 @@ def change_lines(
     return lines
 
 
-def absentees(inventory: Mapping[str, Any]) -> list[dict[str, str]]:
+def absentees(inventory: FleetInventory) -> list[dict[str, str]]:
     """Hosts that do not take part, and those that have left the inventory and may still run something.
 
     Each with its ``code`` in the catalogue, ``deployment``, ``host``, ``since``, ``address`` and ``answer``, the code of whether it answers.
     """
     silent, found = inventory.get("silent") or (), []
     for name, entry in inventory["deployments"].items():
-        for host, said in ((entry.get(ABSENT) or {}).get("hosts") or {}).items():
+        for host, said in absent_of(entry).items():
             code = "absent_removed" if said.get("why") == REMOVED else "absent_left_out"
             found.append(_absentee(code, name, host, said, "absent_silent" if host in silent else "absent_answers"))
     for host, said in (inventory.get("former") or {}).items():
@@ -273,7 +291,7 @@ def _absentee(code: str, deployment: str, host: str, said: Mapping[str, str], an
     return {"code": code, "deployment": deployment, "host": host, "since": since, "address": address, "answer": answer}
 
 
-def absent_lines(inventory: Mapping[str, object], language: str) -> list[str]:
+def absent_lines(inventory: FleetInventory, language: str) -> list[str]:
     """What every run says of them."""
     return [absent_line(each, language) for each in absentees(inventory)]
 
@@ -284,7 +302,7 @@ def absent_line(each: Mapping[str, str], language: str) -> str:
 
 
 def seen_members(
-    before: object, inventory: Mapping[str, Any], addresses: Mapping[str, str], now: str
+    before: object, inventory: FleetInventory, addresses: Mapping[str, str], now: str
 ) -> dict[str, dict[str, str]]:
     """What the controller keeps of this: by host its deployment, its address and when a run saw it last. Hosts that have left the inventory stay."""
     kept = _entries(mapping(before))
@@ -295,7 +313,7 @@ def seen_members(
     return kept
 
 
-def with_seen(settled: Mapping[str, Any], before: object, known: Sequence[str], request: Request) -> dict[str, Any]:
+def with_seen(settled: FleetInventory, before: object, known: Sequence[str], request: Request) -> FleetInventory:
     """The settled inventory whose ``former`` has the hosts that only the controller remembers, as those of a whole deployment that is gone."""
     kept = _entries(mapping(before))
     gone = {host: said for host, said in kept.items() if host not in known and host not in request.forgotten}

@@ -111,7 +111,7 @@ class Variables:
     ``of`` gives those that this collection knows, ``others`` what else the inventory sets.
     """
 
-    def __init__(self, loader: Any, task_vars: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, loader: Any, task_vars: Mapping[str, Any], known: Mapping[str, Mapping[str, object]]) -> None:
         self.loader = loader
         self.task_vars = task_vars
         self.known = known

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 ALL = "all"
@@ -61,13 +61,13 @@ class Stop:
     lines: list[str]
 
 
-def stop_of(hosts: Sequence[str], deployments: Mapping[str, Mapping[str, Any]], language: str) -> Stop:
+def stop_of(hosts: Sequence[str], deployments: Mapping[str, DeploymentHosts], language: str) -> Stop:
     """Everything that serves with one of these hosts. A deployment answers with all of its hosts or not at all, so that it stops as a whole.
 
     ``deployments`` are those of the inventory check, by name, each with its ``hosts``.
     """
     asked = set(hosts)
-    stopped = {name: list(each["hosts"]) for name, each in deployments.items() if asked.intersection(each["hosts"])}
+    stopped = {name: each["hosts"] for name, each in deployments.items() if asked.intersection(each["hosts"])}
     lines = [
         message("stop_deployment", language, deployment=name, hosts=", ".join(members))
         for name, members in stopped.items()

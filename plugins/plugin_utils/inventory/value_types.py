@@ -25,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms impo
     is_of_system,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret
@@ -152,12 +153,12 @@ def _choice_faults(inventory: Inventory, name: str, items: Sequence[object], spe
             yield Fault("not_a_choice", inventory.text(item), values)
 
 
-def _range_faults(inventory: Inventory, name: str, value: Any) -> Faults:
+def _range_faults(inventory: Inventory, name: str, value: object) -> Faults:
     bounds = bounds_of(name)
     if bounds is None:
         return
-    number, low, high = float(value), bounds.low, bounds.high
-    if low <= number <= high and not (bounds.low_is_excluded and number == low):
+    said, low, high = number(value), bounds.low, bounds.high
+    if low <= said <= high and not (bounds.low_is_excluded and said == low):
         return
     code = "range_above" if bounds.low_is_excluded else "range_between"
     text = message(code, inventory.lang, low=low, high=high)

@@ -77,7 +77,7 @@ def _name_code(inventory: Inventory, name: str) -> str:
     return "unknown_engine_variable" if f"{prefix}options" in inventory.known else "unknown_variable_no_hint"
 
 
-def _name_fault(inventory: Inventory, code: str, name: str, value: Any) -> Fault:
+def _name_fault(inventory: Inventory, code: str, name: str, value: object) -> Fault:
     text = inventory.odd(value, name)
     values: dict[str, Any] = {"name": name}
     if code == "suspicious_variable":

@@ -20,6 +20,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import said_fleet
 
+# The variables of a play on a host, of any type, and Ansible's own objects such as hostvars. Ansible always hands them over.
+TaskVars = Mapping[str, Any]
+UNSET: TaskVars = {}
+
 
 def explained(result: dict[str, Any], lang: object) -> dict[str, Any]:
     """A module's result with the text of its failure. What fails without a code, as a wrong argument does, stays as it is."""
@@ -65,5 +69,5 @@ class SpeakingAction(NormalAction):  # type: ignore[misc,unused-ignore]
     def language(self) -> str:
         return str(self._task.args.get("language", "en"))
 
-    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, Any]:
         return explained(super().run(tmp, task_vars), self.language)

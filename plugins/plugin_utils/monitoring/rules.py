@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import ACTIONS, BAD
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Metric
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import QUICK_SECONDS
 
 # What the figures of all engines of a server are put together by.
@@ -23,6 +23,21 @@ BAD_XIDS = "|".join(str(number) for action in BAD for number in ACTIONS[action])
 # Rates need several scrapes; quantiles need requests.
 RATE, QUANTILE = "2m", "5m"
 QUANTILES = {"p50": 0.5, "p95": 0.95}
+
+
+# `for` is a word of Python.
+Alert = TypedDict(
+    "Alert",
+    {
+        "name": str,
+        "severity": str,
+        "for": str,
+        "expr": str,
+        "labels": list[str],
+        "summary": Mapping[str, str],
+        "runbook": Mapping[str, str],
+    },
+)
 
 
 def table(name: str) -> Any:
@@ -66,28 +81,34 @@ def _either(expressions: Iterator[str]) -> str:
     return " or ".join(expressions)
 
 
-def alert_name(name: str) -> str:
-    """As Prometheus calls an alert: HostDown."""
-    return "".join(word.capitalize() for word in name.split("_"))
+def alerts() -> list[Alert]:
+    """The alerts, in the order of their pages."""
+    found: list[Alert] = table("alerts.yml")
+    return found
+
+
+def alert_sections(lang: str) -> str:
+    """The sections of the runbook about alerts."""
+    return "\n\n".join(f"## {alert['name']}\n\n{alert['runbook'][lang]}" for alert in alerts())
 
 
 def alert_rules(settings: Mapping[str, object], lang: str = "en") -> list[dict[str, object]]:
     """The alerts. ``settings``: first_token_seconds, backup_days, and runbook_url, the address of the page whose sections they link to."""
-    rules = []
-    for alert in table("alerts.yml"):
+    rules: list[dict[str, object]] = []
+    for alert in alerts():
         expr = alert["expr"]
         for name, value in {**settings, "bad_xids": BAD_XIDS}.items():
             expr = expr.replace(f"@{name}@", str(value))
         shown = {label: "{{ $labels." + label + " }}" for label in alert["labels"]}
         rules.append(
             {
-                "alert": alert_name(alert["name"]),
+                "alert": alert["name"],
                 "expr": expr,
                 "for": alert["for"],
                 "labels": {"severity": alert["severity"]},
                 "annotations": {
-                    "summary": message("alert_" + alert["name"], lang, **shown),
-                    "runbook_url": f"{settings['runbook_url']}#{alert_name(alert['name']).lower()}",
+                    "summary": alert["summary"][language(lang)].format(**shown),
+                    "runbook_url": f"{settings['runbook_url']}#{alert['name'].lower()}",
                 },
             }
         )

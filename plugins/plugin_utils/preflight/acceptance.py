@@ -343,14 +343,14 @@ def judge(facts: Mapping[str, object], last: Mapping[str, object], slower_percen
     return judged
 
 
-def to_record(gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def to_record(gpus: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     """What is kept for the next time: verdict and figures by UUID. A card that failed keeps nothing to compare with."""
     return {
         "gpus": {
             gpu["uuid"]: {
                 "verdict": gpu["verdict"],
                 "name": gpu["name"],
-                **(gpu["figures"] if gpu["verdict"] != FAIL else {}),
+                **(mapping(gpu["figures"]) if gpu["verdict"] != FAIL else {}),
             }
             for gpu in gpus
             if gpu["uuid"]

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
@@ -61,7 +61,7 @@ def _cards(hosts: Hosts, gpus: Sequence[Mapping[str, object]]) -> str:
     return hosts.names([message("gpu_text", hosts.lang, count=n, name=name) for name, n in counts.items()])
 
 
-def _difference(found: Mapping[str, Any], declared: Mapping[str, Any]) -> str:
+def _difference(found: Mapping[str, object], declared: Mapping[str, object]) -> str:
     """What a card and its declaration differ in; what is not known of the card cannot differ."""
     # On the PCI bus some cards of one name look the same: there the name says nothing.
     if found.get("uuid") and found.get("name") and declared.get("name"):
@@ -72,7 +72,7 @@ def _difference(found: Mapping[str, Any], declared: Mapping[str, Any]) -> str:
         if str(capability) != str(declared["compute_capability"]):
             return "compute_capability"
     memory, said = found.get("memory_mib"), whole_number(declared.get("memory_mib"))
-    if memory and said and abs(int(memory) - said) > int(memory) * _MEMORY_TOLERANCE:
+    if memory and said and abs(whole(memory) - said) > whole(memory) * _MEMORY_TOLERANCE:
         return "memory_mib"
     return ""
 

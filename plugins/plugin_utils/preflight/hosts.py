@@ -9,28 +9,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS, OF_ENGINE, Finding
 
 GIB = 1 << 30
 
 
-def whole_number(value: Any) -> int:
+def whole_number(value: object) -> int:
     """A whole number; 0 where none is said."""
     try:
-        return int(value)
+        return whole(value)
     except (TypeError, ValueError, OverflowError):
         return 0
 
 
-def amount(value: Any) -> float:
+def amount(value: object) -> float:
     """A size or a time; 0 where none is said."""
     try:
-        number = float(value)
+        size = number(value)
     except (TypeError, ValueError):
         return 0.0
     # More than any machine has, and less than what a float overflows at.
-    return min(number, float(1 << 60)) if 0 < number < float("inf") else 0.0
+    return min(size, float(1 << 60)) if 0 < size < float("inf") else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Hosts:
         where = where or message("where_nowhere", self.lang)
         return self.graded(problem(code, self.lang, value=value, where=where, **values), hosts, severity)
 
-    def graded(self, entry: Mapping[str, Any], hosts: Iterable[str], severity: str = "") -> Finding:
+    def graded(self, entry: Mapping[str, object], hosts: Iterable[str], severity: str = "") -> Finding:
         """A problem with what it means and on which hosts."""
-        check, named = CHECKS[entry["code"]], list(hosts)
+        check, named = CHECKS[str(entry["code"])], list(hosts)
         said = (self.limits.get("severities") or {}).get(entry["code"])
         return {
             **entry,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -102,10 +101,10 @@ def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str,
     return used
 
 
-def _way_to(server: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
+def _way_to(server: str, interfaces: Sequence[Mapping[str, object]]) -> str:
     """The interface whose subnet has a server; nothing where only a router leads there."""
     for entry in interfaces:
-        for text in entry["addresses"]:
+        for text in texts(entry["addresses"]):
             try:
                 if ipaddress.ip_address(server) in ipaddress.ip_interface(text).network and is_outer(entry):
                     return str(entry["name"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Finding
 
@@ -41,18 +43,22 @@ def _check(finding: Finding) -> dict[str, object]:
     return {**same, "remedy": finding["allowed"]}
 
 
-def verdict(report: Mapping[str, Any], lang: str = "en") -> str:
+def verdict(report: Mapping[str, object], lang: str = "en") -> str:
     """Whether the hosts are fine, what was looked at, and what can come next."""
     code = "preflight_passed" if report["ok"] else "preflight_failed"
-    return message(code, lang, hosts=len(report["hosts"]), errors=report["errors"], warnings=report["warnings"])
+    return message(
+        code, lang, hosts=len(mapping(report["hosts"])), errors=report["errors"], warnings=report["warnings"]
+    )
 
 
-def report_lines(report: Mapping[str, Any], lang: str = "en") -> list[str]:
+def report_lines(report: Mapping[str, object], lang: str = "en") -> list[str]:
     """One line per host: whether it is fine, else what is wrong by its code."""
     lines = []
-    width = max([len(host) for host in report["hosts"]] or [0])
-    for host, entry in report["hosts"].items():
-        found = [f"{message('severity_' + check['severity'], lang)}: {check['code']}" for check in entry["checks"]]
+    hosts = mapping(report["hosts"])
+    width = max([len(host) for host in hosts] or [0])
+    for host, entry in ((host, mapping(said)) for host, said in hosts.items()):
+        checks = mappings(entry["checks"])
+        found = [f"{message('severity_' + str(check['severity']), lang)}: {check['code']}" for check in checks]
         state = message("preflight_ok", lang) if not found else "; ".join(dict.fromkeys(found))
         lines.append(f"{host.ljust(width)}  {state} ({entry['deployment']})")
     return lines

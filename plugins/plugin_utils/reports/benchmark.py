@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 # By the names that the benchmark of the default engine writes (benchmark.py of its folder). Of rates there is one figure, of times the median and the
@@ -22,13 +22,13 @@ TIMES = {
 }
 
 
-def latest_benchmarks(folder: Path, most: int = 2) -> list[dict[str, Any]]:
+def latest_benchmarks(folder: Path, most: int = 2) -> list[dict[str, object]]:
     """The last runs in the folder of a deployment, the newest first, each with the time of its file as ``measured``."""
     found = ((path, _read(path)) for path in sorted(folder.glob("*.json"), reverse=True))
     return [{**run, "measured": path.stem} for path, run in itertools.islice(((p, r) for p, r in found if r), most)]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     """What a run measured; nothing of a file that was damaged, or that a run without an answer has left."""
     try:
         run = read_json(path.read_text(encoding="utf-8"))
@@ -39,7 +39,9 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
 
 
-def benchmark_lines(runs: list[dict[str, Any]], plan: Mapping[str, Any], language: str = "en") -> list[str]:
+def benchmark_lines(
+    runs: Sequence[Mapping[str, object]], plan: Mapping[str, object], language: str = "en"
+) -> list[str]:
     """The newest of ``runs`` with what the one before it measured of the same load, and how many such requests the plan has room for."""
     if not runs:
         return []
@@ -56,36 +58,36 @@ def benchmark_lines(runs: list[dict[str, Any]], plan: Mapping[str, Any], languag
     return ["  " + lines[0], *(f"    {line}" for line in lines[1:])]
 
 
-def room_of(plan: Mapping[str, Any], tokens: int) -> int:
+def room_of(plan: Mapping[str, object], tokens: int) -> int:
     """How many requests of that many tokens the plan has room for at a time; 0 where it says nothing of it."""
     if not tokens:  # no request was answered
         return 0
-    predicted, settings = plan.get("predicted") or {}, plan.get("settings") or {}
-    room = int(predicted.get("kv_cache_tokens") or 0) // tokens
-    return min(room, int(settings.get("max_num_seqs") or room))
+    predicted, settings = mapping(plan.get("predicted")), mapping(plan.get("settings"))
+    room = whole(predicted.get("kv_cache_tokens") or 0) // tokens
+    return min(room, whole(settings.get("max_num_seqs") or room))
 
 
-def load_of(run: Mapping[str, Any]) -> dict[str, int]:
+def load_of(run: Mapping[str, object]) -> dict[str, int]:
     """What was asked for: runs of another load are not compared."""
-    requests = int(run["num_prompts"])
+    requests, completed = whole(run["num_prompts"]), max(whole(run["completed"]), 1)
     return {
         "requests": requests,
-        "input": round(run["total_input_tokens"] / max(int(run["completed"]), 1)),
-        "output": round(run["total_output_tokens"] / max(int(run["completed"]), 1)),
-        "concurrency": int(run.get("max_concurrency") or requests),
+        "input": round(number(run["total_input_tokens"]) / completed),
+        "output": round(number(run["total_output_tokens"]) / completed),
+        "concurrency": whole(run.get("max_concurrency") or requests),
     }
 
 
-def failed_requests(run: Mapping[str, Any]) -> int:
+def failed_requests(run: Mapping[str, object]) -> int:
     """How many requests of a run got no answer."""
-    return int(run["num_prompts"]) - int(run["completed"])
+    return whole(run["num_prompts"]) - whole(run["completed"])
 
 
 def _figure(
-    code: str, said: str, name: str, newest: Mapping[str, Any], former: Mapping[str, Any] | None, language: str
+    code: str, said: str, name: str, newest: Mapping[str, object], former: Mapping[str, object] | None, language: str
 ) -> str:
     if former and former[name]:
-        change = f"{100 * (newest[name] / former[name] - 1):+.0f} %"
+        change = f"{100 * (number(newest[name]) / number(former[name]) - 1):+.0f} %"
         values = {"measured": former["measured"], "former": f"{former[name]:.1f}", "change": change}
         said = message("report_benchmark_former", language, figures=said, **values)
     return message("report_benchmark_figure", language, name=message(code, language), figures=said)

@@ -239,10 +239,10 @@ def _work(work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]], languag
 
 
 def _deployment_head(
-    name: str, deployment: Mapping[str, Any], network: Connectivity | None, language: str
+    name: str, deployment: Mapping[str, object], network: Connectivity | None, language: str
 ) -> list[str]:
     return [
-        message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"])),
+        message("report_deployment", language, deployment=name, hosts=", ".join(texts(deployment["hosts"]))),
         *("  " + line for line in (network_lines(network, language) if network else [])),
     ]
 

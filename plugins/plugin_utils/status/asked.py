@@ -16,7 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import served_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import with_memory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import FleetInventory, with_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Asked, Looked, looked_at
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import KnownSeries
@@ -30,7 +30,7 @@ WATCHERS = "llm_monitoring"
 
 def asked_of(
     host: str,
-    inventory: Mapping[str, Any],
+    inventory: FleetInventory,
     groups: Mapping[str, Sequence[str]],
     variables: Mapping[str, object],
 ) -> Asked:
@@ -59,7 +59,7 @@ def asked_of(
 
 
 def looked_of_run(
-    fleet: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]], inventory: Mapping[str, Any]
+    fleet: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]], inventory: FleetInventory
 ) -> list[Looked]:
     """The hosts that this run looked at, in the order of the inventory. One that nobody names and that does not answer is nobody's business."""
     inventory = remembered(fleet, inventory)
@@ -77,7 +77,7 @@ def looked_of_run(
     return found
 
 
-def remembered(fleet: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]) -> dict[str, Any]:
+def remembered(fleet: Mapping[str, Mapping[str, Any]], inventory: FleetInventory) -> FleetInventory:
     """The inventory as the hosts remember it that answered this run's look: without those that do not take part."""
     states = {}
     for host in (each for entry in inventory["deployments"].values() for each in entry["hosts"]):

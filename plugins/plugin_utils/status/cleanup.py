@@ -33,6 +33,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     stands_for,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 SCHEMA = 1
@@ -113,15 +115,15 @@ class CleanupDocument(TypedDict):
     hosts: list[HostDocument]
 
 
-def asked_of(machine: Iterable[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> Asked:
+def asked_of(machine: Iterable[Mapping[str, object]], records: Sequence[Mapping[str, object]]) -> Asked:
     """By the variables of each deployment of a machine, and what the bundle has (``records``)."""
     images: set[str] = set()
     folders: set[str] = set()
     for variables in machine:
         reference = image_reference(variables)
-        images.update({reference, image_to_run(variables, records), *map(str, variables.get("llm_images") or ())})
+        images.update({reference, image_to_run(variables, records), *texts(variables.get("llm_images"))})
         images.update(str(variables[name]) for name in IMAGES if variables.get(name))
-        held = [image for record in records for image in record.get("images") or ()]
+        held = [image for record in records for image in mappings(record.get("images"))]
         images.update(str(image["id"]) for image in held if image.get("id") and stands_for(image, reference))
         folders.update(posixpath.normpath(folder_of(variables, model)) for model in needed_models(variables))
     return Asked(frozenset(images - {""}), frozenset(folders))

@@ -7,10 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import KINDS, OptionTable, since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import (
+    KINDS,
+    Images,
+    OptionTable,
+    Releases,
+    since,
+)
 
 NAME, TITLE = "lmdeploy", "LMDeploy"
 RELEASE_FORM = r"\d+\.\d+\.\d+(\.post\d+)?"
@@ -32,10 +38,76 @@ ALONE = ("nnodes", "node_rank", "dist_init_addr", "dp", "cp", "ep", "proxy_url",
 FETCHES = ("download_dir", "revision")
 
 
+# By the name of an option the first or the last release that has it.
+Rows = Mapping[str, str]
+NO_ROWS: Rows = {}
+
+
+class Options(TypedDict):
+    values: Rows
+    lists: Rows
+    switches: Rows
+    pairs: NotRequired[Rows]
+    until: Rows
+    of_pytorch: list[str]
+
+
+class Heads(TypedDict):
+    """Up to which release only heads of these sizes are computed."""
+
+    until: str
+    sizes: list[int]
+
+
+class Architectures(TypedDict):
+    """By name the first and the last release of each span that serves a model, the last one empty where it still does."""
+
+    names: Mapping[str, list[str]]
+    planned: list[str]
+    windows: list[str]
+    heads: Heads
+
+
+class Format(TypedDict):
+    since: str
+    groups: list[int]
+
+
+class Caches(TypedDict):
+    """Bits of a value by quant_policy, and the size of a head with which that works."""
+
+    bits: Mapping[int, int]
+    head: int
+
+
+class Memory(TypedDict):
+    share: float
+    scales: int
+
+
+class Batch(TypedDict):
+    """How many requests are computed at once, by a word in the name of the GPU."""
+
+    by_name: Mapping[str, int]
+    others: int
+
+
+class Facts(TypedDict):
+    releases: Releases
+    images: Images
+    options: Options
+    architectures: Architectures
+    # Its ``source`` is a text.
+    formats: Mapping[str, Format | str]
+    caches: Caches
+    memory: Memory
+    batch: Batch
+
+
 @cache
-def facts() -> Mapping[str, Any]:
+def facts() -> Facts:
     """The content of data.yml."""
-    found: Mapping[str, Any] = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
+    found: Facts = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
     return found
 
 
@@ -43,7 +115,7 @@ def facts() -> Mapping[str, Any]:
 def table() -> OptionTable:
     """The options of the server with TurboMind."""
     found, releases = facts()["options"], facts()["releases"]
-    first = {kind: {name: str(release) for name, release in found.get(kind, {}).items()} for kind in KINDS}
+    first = {kind: {name: str(release) for name, release in found.get(kind, NO_ROWS).items()} for kind in KINDS}
     never = {
         "ssl": "engine_option_tls",
         "api_keys": "engine_option_secret",
@@ -58,10 +130,10 @@ def table() -> OptionTable:
 def image_suffix(release: str) -> str:
     """Of the official image with CUDA 12, the last part of its tag."""
     rows = [row for row in facts()["images"]["suffixes"] if since(release, row["since"])]
-    return str(rows[-1]["suffix"] if rows else facts()["images"]["suffixes"][0]["suffix"])
+    return rows[-1]["suffix"] if rows else facts()["images"]["suffixes"][0]["suffix"]
 
 
-def lmdeploy_arguments(model: str, options: Mapping[str, Any], release: str) -> list[str]:
+def lmdeploy_arguments(model: str, options: Mapping[str, object], release: str) -> list[str]:
     """``lmdeploy serve api_server`` with the folder of a model and options as words, in a fixed order. InputError for options that the release does not take.
 
     ``options`` are those of data.yml, and those that the collection sets itself (OWN).

@@ -14,12 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arg
     TITLE,
     image_suffix,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import (
-    SETTINGS,
-    inputs,
-    plan,
-    warnings,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import PLANNER, SETTINGS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.server import (
     CACHES,
     launch,
@@ -84,9 +79,9 @@ ENGINE = Engine(
     example_release="0.18.0",
     release_form=RELEASE_FORM,
     image=_image,
-    inputs=inputs,
-    plan=plan,
-    plan_warnings=warnings,
+    inputs=PLANNER.inputs,
+    plan=PLANNER.plan,
+    plan_warnings=PLANNER.warnings,
     launch=launch,
     sections=sections,
     settings=SETTINGS,

@@ -4,15 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import LEAST, Asked
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
@@ -26,27 +22,6 @@ _BFLOAT16 = (8, 0)
 _UNPLANNED = ("hf_overrides",)
 
 
-def inputs(
-    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
-) -> Inputs:
-    """``{nodes, request, config}``: the head first."""
-    return unplanned.inputs_with_config(deployment, hostvars, manifest, SETTINGS)
-
-
-def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
-    """The plan of a deployment: refused where TurboMind has no code for the model or the GPUs, else with an estimate."""
-    return estimates.plan(arguments.table(), SETTINGS, (_refusal, _planned), config, nodes, request, language)
-
-
-def warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
-) -> list[str]:
-    """What a plan says of a server without a key, and of a release that nobody here has seen."""
-    return estimates.warnings(arguments.table(), str(plan["lmdeploy_version"]), head, language)
-
-
 def _refusal(asked: Asked) -> Text | None:
     """Why TurboMind cannot serve the model on these GPUs; None where it can, as far as is known."""
     return estimates.no_code(arguments.NAME, asked) or _no_model(asked) or _no_format(asked) or _no_cache(asked)
@@ -54,7 +29,7 @@ def _refusal(asked: Asked) -> Text | None:
 
 def _no_model(asked: Asked) -> Text | None:
     known = arguments.facts()["architectures"]
-    spans = list(map(str, known["names"].get(asked.architecture, ())))
+    spans = known["names"].get(asked.architecture, [])
     key = release_key(asked.release)
     for first, last in zip(spans[::2], spans[1::2], strict=True):
         if release_key(first) <= key and (not last or key <= release_key(last)):
@@ -69,9 +44,9 @@ def _no_format(asked: Asked) -> Text | None:
     """A checkpoint that LMDeploy refuses when it starts: get_tm_config in lmdeploy/turbomind/converter.py."""
     if asked.form == "16-bit":
         return None
-    said = asked.config["quantization_config"]
+    said = asked.quantization
     known = arguments.facts()["formats"].get(asked.form)
-    if not isinstance(known, Mapping) or not since(asked.release, str(known["since"])):
+    if known is None or isinstance(known, str) or not since(asked.release, known["since"]):
         allowed = [name for name, row in arguments.facts()["formats"].items() if name != "source"]
         return Text(
             "engine_format", title=arguments.TITLE, form=asked.form, release=asked.release, allowed=", ".join(allowed)
@@ -115,38 +90,37 @@ def _model(asked: Asked) -> Model | None:
     return model if not model.slides or asked.architecture in known["windows"] else None
 
 
-def _planned(base: dict[str, Any], asked: Asked, language: str) -> dict[str, Any]:
+def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, object]:
     model = _model(asked)
     said = dict(asked.said)
     if asked.form == "16-bit" or asked.form in ("fp8", "mxfp4"):
         # For Volta and Turing, which compute no bfloat16; 4 bits are computed in float16 on every GPU.
         said |= {} if asked.weakest.capability >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
     if model is None:
-        spread = int(said.get("tp") or 1)
+        spread = whole(said.get("tp") or 1)
         why = Text("engine_unplanned", title=arguments.TITLE, architecture=asked.architecture)
         return estimates.spread_plan({**base, "settings": {**said, "tp": spread}}, spread, [why], language)
-    spread = int(said.get("tp") or estimates.spread_of(model, len(asked.gpus)))
+    spread = whole(said.get("tp") or estimates.spread_of(model, len(asked.gpus)))
     if spread > len(asked.gpus) or not estimates.divides(model, spread):
         return unplanned.refused(
             base, Text("engine_spread", setting="lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language
         )
-    share = float(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
+    share = number(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
     if not 0 < share < 1:
         return unplanned.refused(base, Text("lmdeploy_share", found=share), language)
-    found = memory.estimate(model, asked.gpus, spread, share, int(said.get("quant_policy") or 0))
+    found = memory.estimate(model, asked.gpus, spread, share, whole(said.get("quant_policy") or 0))
     asks = said.get("session_len")
-    length = min(int(asks or model.context), found.tokens)
-    if length < int(asks or min(LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, int(asks or LEAST)), language)
+    length = min(whole(asks or model.context), found.tokens)
+    if length < whole(asks or min(LEAST, model.context)):
+        wanted = whole(asks or LEAST)
+        why = estimates.too_large(arguments.NAME, asked, found, memory.needed(found, wanted), wanted)
+        return unplanned.refused(base, why, language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
-    said |= {"max_batch_size": int(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
+    said |= {"max_batch_size": whole(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
     notes = [Text("engine_estimated_plan", title=arguments.TITLE, tokens=f"{found.tokens:,}")]
     notes += estimates.unknown_code(arguments.NAME, "TurboMind", asked)
     plan = estimates.spread_plan({**base, "settings": said}, spread, notes, language)
-    return {**plan, "predicted": {**plan["predicted"], **estimates.figures(found, asked)}}
+    return {**plan, "predicted": {**mapping(plan["predicted"]), **estimates.figures(found, asked)}}
 
 
-def _too_large(asked: Asked, found: Estimate, length: int) -> Text:
-    needed = (memory.needed(found, length) + MARGIN) * found.spread
-    cards = sum(gpu.total for gpu in asked.gpus[: found.spread])
-    return Text("lmdeploy_too_large", needed=f"{needed / GIB:.1f}", cards=f"{cards / GIB:.1f}", context=length)
+PLANNER = estimates.Planner(arguments.table, SETTINGS, _refusal, _planned)

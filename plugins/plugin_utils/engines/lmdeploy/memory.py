@@ -7,8 +7,7 @@ After the weights TurboMind fills a share of what is free on the fullest GPU wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import MARGIN, Estimate, weights_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import facts
@@ -42,6 +41,6 @@ def _token(attention: Attention, spread: int, policy: int) -> int:
 
 def most_requests(gpus: Sequence[Gpu]) -> int:
     """How many requests LMDeploy computes at once where nobody says it."""
-    known: Mapping[str, Any] = facts()["batch"]
+    known = facts()["batch"]
     name = gpus[0].name.lower()
-    return int(next((count for word, count in known["by_name"].items() if word in name), known["others"]))
+    return next((count for word, count in known["by_name"].items() if word in name), known["others"])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
@@ -29,9 +29,17 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
     place,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.plan import CONTEXT, GIB, planned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import Releases
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import (
+    items,
+    mapping,
+    number,
+    text,
+    texts,
+    whole,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -66,10 +74,45 @@ _NAME = re.compile(
 _ELSEWHERE = ("cloud", "-cloud", "local")
 
 
+class Names(TypedDict):
+    names: list[str]
+
+
+class Options(TypedDict):
+    """By variable what the plan says where nobody says anything else; None for nothing."""
+
+    names: Mapping[str, object]
+
+
+class Facts(TypedDict):
+    releases: Releases
+    options: Options
+    cache_types: Names
+    alone: Names
+
+
+class Asked(NamedTuple):
+    """What a plan is asked: settings and options of the inventory, the model's name, and the file, of those that there are, by its name, path and ``blob``."""
+
+    own: Mapping[str, object]
+    options: Mapping[str, object]
+    name: str
+    file: str
+    files: list[str]
+    path: str
+    blob: Mapping[str, object]
+
+
+def _asked(request: Mapping[str, object]) -> Asked:
+    own, options, blob = (mapping(request[name]) for name in ("own", "options", "blob"))
+    name, file, path = (text(request[name]) for name in ("name", "file", "path"))
+    return Asked(own, options, name, file, texts(request["files"]), path, blob)
+
+
 @cache
-def facts() -> Mapping[str, Any]:
+def facts() -> Facts:
     """The content of data.yml."""
-    found: Mapping[str, Any] = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
+    found: Facts = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
     return found
 
 
@@ -99,43 +142,44 @@ def inputs(
     }
 
 
-def _blob(head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+def _blob(head: Mapping[str, object], records: Sequence[Mapping[str, object]], name: str) -> dict[str, object]:
     """The file as Ollama's store calls it: ``{sha256, bytes}``, without what nobody knows."""
     for record in records:
         mine = record.get("kind") == "model" and record.get("model") == setting(head, "model")
         if mine and str(record["path"]).split("/", 2)[2:] == [name]:
-            return {"sha256": str(record.get("sha256") or ""), "bytes": int(record.get("size") or 0)}
+            return {"sha256": str(record.get("sha256") or ""), "bytes": whole(record.get("size") or 0)}
     return {}
 
 
 def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
+    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
+) -> dict[str, object]:
     """The plan of a deployment: refused where Ollama could not serve it, else with an estimate. ``blob`` is what is known of the file."""
-    said: dict[str, Any] = {**request["own"], **request["options"]}
+    asked = _asked(request)
+    said = {**asked.own, **asked.options}
     base = unplanned.plan(config, nodes, {"engine": request["engine"], **said}, language)
     try:
-        problem = _refusal(request, str(base["ollama_version"]))
+        problem = _refusal(asked, str(base["ollama_version"]))
         if problem is not None:
             return unplanned.refused(base, problem, language)
         usual = {name: value for name, value in facts()["options"]["names"].items() if value is not None}
-        settings = {"file": request["file"], "num_parallel": _REQUESTS, **usual, **said}
+        settings = {"file": asked.file, "num_parallel": _REQUESTS, **usual, **said}
         base["settings"] = settings
-        base["blob"] = dict(request["blob"])
-        if request["path"]:
-            return _planned(base, request, nodes, language)
+        base["blob"] = dict(asked.blob)
+        if asked.path:
+            return _planned(base, asked, nodes, language)
     except InputError as error:
         return unplanned.refused(base, error.why, language)
     if "num_parallel" not in said:
         # Whether Ollama takes several at once for the model is in the file.
         settings["num_parallel"] = 1
-    warned = [Text("ollama_no_file_here", file=request["file"]).say(language)]
+    warned = [Text("ollama_no_file_here", file=asked.file).say(language)]
     base["predicted"] = {**mapping(base["predicted"]), "warnings": warned}
     return base
 
 
 def warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
+    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
 ) -> list[str]:
     """What a plan says of a server without a key, and of a release that nobody here has read."""
     found = []
@@ -156,15 +200,15 @@ def store_name(name: str) -> str:
     return f"{host}/{match['namespace'] or 'library'}/{match['model']}/{match['tag'] or 'latest'}"
 
 
-def _refusal(request: Mapping[str, Any], release: str) -> Text | None:
+def _refusal(asked: Asked, release: str) -> Text | None:
     """Why nothing is planned at all; None where something is."""
     oldest = facts()["releases"]["oldest"]
     if release_key(release) < release_key(oldest):
         return Text("ollama_release", found=release, oldest=oldest)
-    problems = [why for name in sorted(request["options"]) if (why := _option_refusal(name)) is not None]
+    problems = [why for name in sorted(asked.options) if (why := _option_refusal(name)) is not None]
     if problems:
         return Text("ollama_options", problems=problems)
-    file, files = request["file"], request["files"]
+    file, files = asked.file, asked.files
     if not file:
         return Text("ollama_which_file", files=", ".join(files) or "-")
     if posixpath.isabs(file) or ".." in file.split("/"):
@@ -173,9 +217,9 @@ def _refusal(request: Mapping[str, Any], release: str) -> Text | None:
         return Text("ollama_other_file", file=file, files=", ".join(files))
     if _PARTS.fullmatch(file):
         return Text("ollama_parts", file=file)
-    if not store_name(request["name"]):
-        return Text("ollama_name", name=request["name"])
-    kind, allowed = request["own"].get("kv_cache_type", "f16"), facts()["cache_types"]["names"]
+    if not store_name(asked.name):
+        return Text("ollama_name", name=asked.name)
+    kind, allowed = asked.own.get("kv_cache_type", "f16"), facts()["cache_types"]["names"]
     if kind not in allowed:
         return Text("ollama_cache_type", found=kind, allowed=", ".join(allowed))
     return None
@@ -200,20 +244,20 @@ def _option_refusal(name: str) -> Text | None:
 
 
 def _planned(
-    base: dict[str, Any], request: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], language: str
-) -> dict[str, Any]:
-    own = request["own"]
-    wishes: dict[str, Any] = {"context": _LEAST, "requests": 1}
+    base: dict[str, object], request: Asked, nodes: Sequence[Mapping[str, object]], language: str
+) -> dict[str, object]:
+    own = request.own
+    wishes: dict[str, object] = {"context": _LEAST, "requests": 1}
     if "kv_cache_type" in own:
         wishes |= dict.fromkeys(("key_type", "value_type"), own["kv_cache_type"])
     if own.get("flash_attention") is False:
         wishes["flash"] = False
-    found = planned(request["path"], list(nodes[0]["gpus"]), wishes)
+    found = planned(request.path, items(nodes[0]["gpus"]), wishes)
     model, cards = found.model, found.cards
     alone = model.architecture in facts()["alone"]["names"]
-    requests = 1 if alone else int(own.get("num_parallel") or _REQUESTS)
+    requests = 1 if alone else whole(own.get("num_parallel") or _REQUESTS)
     most = model.context or CONTEXT
-    asked = min(int(own.get("context_length") or most), most)
+    asked = min(whole(own.get("context_length") or most), most)
     settings = found.settings._replace(requests=requests)
 
     def placed(length: int) -> Placement:
@@ -225,13 +269,13 @@ def _planned(
         length = length if length >= min(_LEAST, most) else min(CONTEXT, most)
     placement = placed(length)
     memory = nodes[0].get("memory_mib")
-    if not placement.gpu_layers or (memory and placement.host > float(memory) * 1024**2):
+    if not placement.gpu_layers or (memory and placement.host > number(memory) * 1024**2):
         needed = sum(one.total for one in placement.gpus) + placement.host
         cards_gib = sum(card.total for card in cards) / GIB
         sizes = {"needed": f"{needed / GIB:.1f}", "cards": f"{cards_gib:.1f}", "context": length, "requests": requests}
-        return unplanned.refused(base, Text("ollama_too_large", file=request["file"], **sizes), language)
+        return unplanned.refused(base, Text("ollama_too_large", file=request.file, **sizes), language)
     texts = [Text("ollama_estimated")]
-    if alone and int(own.get("num_parallel") or 1) > 1:
+    if alone and whole(own.get("num_parallel") or 1) > 1:
         texts.append(Text("ollama_alone", architecture=model.architecture))
     if not placement.fits:
         layers = len(model.layers) + 1
@@ -256,7 +300,7 @@ def _planned(
     }
     return {
         **base,
-        "settings": {**base["settings"], "context_length": length, "num_parallel": requests},
-        "blob": {**base["blob"], "architecture": model.architecture, "quantization": model.quantization},
-        "predicted": {**base["predicted"], **figures},
+        "settings": {**mapping(base["settings"]), "context_length": length, "num_parallel": requests},
+        "blob": {**request.blob, "architecture": model.architecture, "quantization": model.quantization},
+        "predicted": {**mapping(base["predicted"]), **figures},
     }

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
@@ -70,11 +69,11 @@ def environment(member: Member) -> dict[str, str]:
     }
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
+def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     started, inner = member.deployment.launch.get(member.host), int(member.setting(INNER_PORT))
     files = _store(member)
     volumes = [f"{file['path']}:{place}:ro" for place, file in files.items()]
@@ -87,7 +86,7 @@ def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
     return {"ollama": {**server, **more}}
 
 
-def _container(member: Member, variables: Mapping[str, Any], argv: list[str], volumes: list[str]) -> Container:
+def _container(member: Member, variables: Mapping[str, bool | str], argv: list[str], volumes: list[str]) -> Container:
     file = member.deployment.plan["settings"]["file"]
     blob = f"{model_path(member.variables)}/{file}:{STORE}/blobs/sha256-{_sha256(member)}:ro"
     program = _WITH_FILE if environment_place(member, "ollama") else []

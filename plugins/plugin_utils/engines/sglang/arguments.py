@@ -7,10 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import KINDS, OptionTable, since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import (
+    KINDS,
+    Images,
+    OptionTable,
+    Releases,
+    since,
+)
 
 NAME, TITLE = "sglang", "SGLang"
 RELEASE_FORM = r"\d+\.\d+\.\d+(\.post\d+)?"
@@ -32,14 +38,82 @@ FIRST = ("model_path", "served_model_name", "host", "port", "tp_size", "context_
 PROGRAM = ("python3", "-m", "sglang.launch_server")
 
 
+# By the first or the last release, or the code of a message, the names of options.
+Rows = Mapping[str, list[str]]
+
+
+class Options(TypedDict):
+    values: Rows
+    lists: Rows
+    switches: Rows
+    pairs: Rows
+    until: Rows
+    never: Rows
+
+
+class Format(TypedDict):
+    """The first release that reads it, and the first compute capability that computes it."""
+
+    since: str
+    capability: NotRequired[str]
+
+
+class Gptq(TypedDict):
+    """What Marlin's kernels compute, and the last release that has no others."""
+
+    until: str
+    bits: list[int]
+    groups: list[int]
+
+
+class Large(TypedDict):
+    above_gib: int
+    least: int
+
+
+class Size(TypedDict):
+    """Tokens of a chunk and CUDA graphs (for fewer than four GPUs, for more) of GPUs below a size."""
+
+    below_gib: int
+    tokens: int
+    graphs: list[int]
+
+
+class Memory(TypedDict):
+    """What is kept free of a GPU, in MiB."""
+
+    constant: float
+    each_token: float
+    fewest_tokens: int
+    each_gpu: float
+    each_graph: float
+    prompts: float
+    large: Large
+    sizes: list[Size]
+
+
+class Facts(TypedDict):
+    releases: Releases
+    images: Images
+    options: Options
+    # By path the first release that answers it.
+    paths: Mapping[str, str]
+    # Its ``source`` is a text.
+    formats: Mapping[str, Format | str]
+    gptq: Gptq
+    planned: list[str]
+    unplanned: list[str]
+    memory: Memory
+
+
 @cache
-def facts() -> Mapping[str, Any]:
+def facts() -> Facts:
     """The content of data.yml."""
-    found: Mapping[str, Any] = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
+    found: Facts = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
     return found
 
 
-def _by_name(rows: Mapping[Any, list[str]]) -> dict[str, str]:
+def _by_name(rows: Rows) -> dict[str, str]:
     """What stands above each name of the lists."""
     return {name: str(head) for head, names in rows.items() for name in names}
 
@@ -59,7 +133,7 @@ def image(release: str) -> str:
     return f"lmsysorg/sglang:v{release}{rows[-1]['suffix']}"
 
 
-def sglang_arguments(model: str, options: Mapping[str, Any], release: str) -> list[str]:
+def sglang_arguments(model: str, options: Mapping[str, object], release: str) -> list[str]:
     """SGLang's server with the folder of a model and options as words, in a fixed order. InputError for options that the release does not take.
 
     ``options`` are those of data.yml, and those that the collection sets itself (OWN).

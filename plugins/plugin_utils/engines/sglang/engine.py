@@ -18,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
     facts,
     image,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.inputs import inputs, plan, warnings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.inputs import PLANNER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.server import (
     CACHES,
     launch,
@@ -69,9 +69,9 @@ ENGINE = Engine(
     example_release="0.5.23",
     release_form=RELEASE_FORM,
     image=image,
-    inputs=inputs,
-    plan=plan,
-    plan_warnings=warnings,
+    inputs=PLANNER.inputs,
+    plan=PLANNER.plan,
+    plan_warnings=PLANNER.warnings,
     launch=launch,
     sections=sections,
     settings=SETTINGS,

@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import LEAST, MARGIN, Asked
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang import memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import (
@@ -19,32 +15,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
     facts,
     table,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
-
-
-def inputs(
-    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
-) -> Inputs:
-    """``{nodes, request, config}``: the head first."""
-    return unplanned.inputs_with_config(deployment, hostvars, manifest, SETTINGS)
-
-
-def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
-    """The plan of a deployment: refused where SGLang has no code for the GPUs or the format, else with an estimate."""
-    return estimates.plan(table(), SETTINGS, (_refusal, _planned), config, nodes, request, language)
-
-
-def warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
-) -> list[str]:
-    """What a plan says of a server without a key, and of a release that nobody here has seen."""
-    return estimates.warnings(table(), str(plan["sglang_version"]), head, language)
 
 
 def _refusal(asked: Asked) -> Text | None:
@@ -53,14 +28,14 @@ def _refusal(asked: Asked) -> Text | None:
 
 
 def _no_format(asked: Asked) -> Text | None:
-    known = {name: row for name, row in facts()["formats"].items() if name != "source"}
+    known = {name: row for name, row in facts()["formats"].items() if not isinstance(row, str)}
     row = known.get(asked.form)
     if asked.form == "16-bit":
         return None
-    if row is None or not since(asked.release, str(row["since"])):
-        allowed = ", ".join(name for name, each in known.items() if since(asked.release, str(each["since"])))
+    if row is None or not since(asked.release, row["since"]):
+        allowed = ", ".join(name for name, each in known.items() if since(asked.release, each["since"]))
         return Text("engine_format", title=TITLE, form=asked.form, release=asked.release, allowed=allowed)
-    first = str(row.get("capability", ""))
+    first = row.get("capability", "")
     gpu = asked.weakest
     if first and gpu.capability < tuple(map(int, first.split("."))):
         return Text("sglang_form_gpu", form=asked.form, first=first, gpu=gpu.name, capability=gpu.capability_text)
@@ -72,7 +47,7 @@ def _no_gptq(asked: Asked) -> Text | None:
     known = facts()["gptq"]
     if asked.form != "gptq" or release_key(asked.release) <= release_key(known["until"]):
         return None
-    said = asked.config["quantization_config"]
+    said = asked.quantization
     wrong = [
         text
         for text, is_right in (
@@ -96,14 +71,14 @@ def _model(asked: Asked) -> Model | None:
     return None if model.slides else model
 
 
-def _planned(base: dict[str, Any], asked: Asked, language: str) -> dict[str, Any]:
+def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, object]:
     model, said = _model(asked), dict(asked.said)
     if model is None:
-        spread = int(said.get("tp_size") or len(asked.gpus))
+        spread = whole(said.get("tp_size") or len(asked.gpus))
         why = Text("engine_unplanned", title=TITLE, architecture=asked.architecture or "-")
         wrong = spread > len(asked.gpus)
     else:
-        spread = int(said.get("tp_size") or estimates.spread_of(model, len(asked.gpus)))
+        spread = whole(said.get("tp_size") or estimates.spread_of(model, len(asked.gpus)))
         wrong = spread > len(asked.gpus) or not estimates.divides(model, spread)
     if wrong:
         said_of = {"setting": "sglang_tp_size", "tp": spread, "gpus": len(asked.gpus)}
@@ -111,23 +86,22 @@ def _planned(base: dict[str, Any], asked: Asked, language: str) -> dict[str, Any
     if model is None:
         return estimates.spread_plan({**base, "settings": {**said, "tp_size": spread}}, spread, [why], language)
     total = min(gpu.total for gpu in asked.gpus[:spread])
-    share = float(said.get("mem_fraction_static") or memory.share_of(total, spread, said))
+    share = number(said.get("mem_fraction_static") or memory.share_of(total, spread, said))
     if not 0 < share < 1:
         return unplanned.refused(base, Text("sglang_share", found=share), language)
     found = memory.estimate(model, asked.gpus, spread, share, str(said.get("kv_cache_dtype") or "auto"))
     asks = said.get("context_length")
-    length = min(int(asks or model.context), found.tokens)
-    if length < int(asks or min(LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, int(asks or LEAST)), language)
+    length = min(whole(asks or model.context), found.tokens)
+    if length < whole(asks or min(LEAST, model.context)):
+        wanted = whole(asks or LEAST)
+        why = estimates.too_large(NAME, asked, found, memory.needed(found, wanted), wanted)
+        return unplanned.refused(base, why, language)
     said |= {"tp_size": spread, "context_length": length, "mem_fraction_static": share}
     notes = [Text("engine_estimated_plan", title=TITLE, tokens=f"{found.tokens:,}")]
     notes += estimates.unknown_code(NAME, TITLE, asked)
     plan = estimates.spread_plan({**base, "settings": said}, spread, notes, language)
     kept = int((total - MARGIN) * (1 - share))
-    return {**plan, "predicted": {**plan["predicted"], **estimates.figures(found, asked, kept)}}
+    return {**plan, "predicted": {**mapping(plan["predicted"]), **estimates.figures(found, asked, kept)}}
 
 
-def _too_large(asked: Asked, found: Estimate, length: int) -> Text:
-    needed = (memory.needed(found, length) + MARGIN) * found.spread
-    cards = sum(gpu.total for gpu in asked.gpus[: found.spread])
-    return Text("sglang_too_large", needed=f"{needed / GIB:.1f}", cards=f"{cards / GIB:.1f}", context=length)
+PLANNER = estimates.Planner(table, SETTINGS, _refusal, _planned)

@@ -9,10 +9,10 @@ the newest release does, and tells it the server, so that both agree.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, MARGIN, Estimate, weights_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import facts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.kv import token_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -20,18 +20,19 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 MIB = 1024**2
 
 
-def share_of(total: int, spread: int, said: Mapping[str, Any]) -> float:
+def share_of(total: int, spread: int, said: Mapping[str, object]) -> float:
     """mem_fraction_static: of a GPU of ``total`` bytes the share of weights and cache, three places. ``said`` are options of the inventory."""
-    known: Mapping[str, Any] = facts()["memory"]
+    known = facts()["memory"]
     size = next((row for row in known["sizes"] if total < row["below_gib"] * GIB), known["sizes"][-1])
-    tokens = int(said.get("chunked_prefill_size") or size["tokens"])
-    graphs = said.get("cuda_graph_max_bs") or said.get("cuda_graph_max_bs_decode") or size["graphs"][spread >= 4]
-    graphs = min(int(graphs), int(said.get("max_running_requests") or graphs))
+    tokens = whole(said.get("chunked_prefill_size") or size["tokens"])
+    asked = said.get("cuda_graph_max_bs") or said.get("cuda_graph_max_bs_decode")
+    graphs = whole(asked or size["graphs"][spread >= 4])
+    graphs = min(graphs, whole(said.get("max_running_requests") or graphs))
     kept = known["constant"] + known["each_token"] * max(tokens, known["fewest_tokens"]) + known["each_gpu"] * spread
     kept += known["each_graph"] * graphs + known["prompts"]
     if total > known["large"]["above_gib"] * GIB:
         kept = max(kept, known["large"]["least"])
-    return round(max(0.0, 1 - float(kept) * MIB / total), 3)
+    return round(max(0.0, 1 - kept * MIB / total), 3)
 
 
 def estimate(model: Model, gpus: Sequence[Gpu], spread: int, share: float, kv_dtype: str) -> Estimate:

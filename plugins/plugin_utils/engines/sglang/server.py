@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.filtered import filtered_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
@@ -47,5 +46,5 @@ def launch(deployment: Deployment) -> dict[str, Started]:
     return {deployment.head: {"argv": argv, "environment": {}}}
 
 
-def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
+def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     return {NAME: filtered_section(member, variables, START)}

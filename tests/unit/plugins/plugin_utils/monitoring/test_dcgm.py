@@ -16,7 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm impo
     refusal,
     release_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import alerts, table
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
 from tests.support import programs
@@ -147,7 +147,7 @@ def test_both_give_the_same_names() -> None:
 
 
 def test_rules_and_pages_use_nothing_else_of_it() -> None:
-    used = set(re.findall(r"DCGM_FI_\w+", str(table("alerts.yml")) + str(pages())))
+    used = set(re.findall(r"DCGM_FI_\w+", str(alerts()) + str(pages())))
     assert len(used) > 5
     assert used <= set(table("dcgm.yml")["counters"])
 

@@ -11,23 +11,24 @@ import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import engine as vllm
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import LANGUAGES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import pages
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import (
-    alert_name,
     alert_rules,
+    alerts,
     recording_rules,
     rules_file,
-    table,
 )
 
+from benchmarks.pages import written
 from tests.support.alert_cases import SETTINGS, cases, promtool_tests
 from tests.support.debian import promtool
 
 REPOSITORY = Path(__file__).resolve().parents[5]
-RUNBOOKS = [REPOSITORY / "docs" / folder / "alerts.md" for folder in ("runbooks", "zh/runbooks")]
+RUNBOOKS = {"en": "docs/runbooks/alerts.md", "zh": "docs/zh/runbooks/alerts.md"}
 RELEASES = yaml.safe_load(Path(vllm.__file__).with_name("metrics.yml").read_text())["releases"]
-ALERTS = table("alerts.yml")
+ALERTS = alerts()
 
 
 def served_names(metric: dict[str, Any], release: str) -> list[str]:
@@ -93,10 +94,20 @@ def test_panels_of_ray_use_names_and_labels_that_it_serves() -> None:
         assert set(panel["labels"]) <= served, name
 
 
-@pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_each_alert_links_to_a_section_of_the_runbook(runbook: Path) -> None:
-    headings = re.findall(r"^## (\w+)$", runbook.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(headings) == sorted(alert_name(alert["name"]) for alert in ALERTS)
+@pytest.mark.parametrize("page", RUNBOOKS.values())
+def test_the_runbook_has_the_section_to_which_each_alert_links(page: str) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    assert written(page, text) == text, "run: python benchmarks/pages.py"
+    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == [alert["name"] for alert in ALERTS]
+
+
+def test_an_alert_says_the_same_in_both_languages() -> None:
+    for alert in ALERTS:
+        for texts in (alert["summary"], alert["runbook"]):
+            assert list(texts) == list(LANGUAGES), alert["name"]
+            assert all(texts.values()), alert["name"]
+        shown = [set(re.findall(r"{(\w+)}", text)) for text in alert["summary"].values()]
+        assert shown[0] == shown[1] <= set(alert["labels"]), alert["name"]
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -133,7 +144,7 @@ def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
 
 def test_each_alert_has_cases_in_which_it_fires_and_does_not() -> None:
     tried = cases()
-    assert set(tried) == {alert_name(alert["name"]) for alert in ALERTS}
+    assert set(tried) == {alert["name"] for alert in ALERTS}
     assert [alert for alert, those in tried.items() if {"fires" in case for case in those} != {True, False}] == []
     # YAML would read 0x20 without quotes as the number 32.
     assert {type(values) for those in tried.values() for case in those for values in case["given"].values()} == {str}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration, timing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file, table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import alerts, rules_file
 
 from tests.support import programs
 from tests.support.alert_cases import SETTINGS
@@ -38,14 +38,14 @@ SECONDS = {
 
 # By alert the steps of its beginning and those of its end; how long an alert waits itself is in alerts.yml (`for`).
 WAYS = {
-    "host_down": (("silent_host",), ("host",)),
-    "deployment_not_ready": (("probe_fails", "server"), ("probe_succeeds", "server")),
-    "generation_dead": (("probe_fails", "textfile", "host"), ("probe_succeeds", "textfile", "host")),
-    "gateway_not_ready": (("silent_server",), ("server",)),
-    "certificate_expiring": (("server",), ("server",)),
-    "disk_filling": (("host",), ("host",)),
+    "HostDown": (("silent_host",), ("host",)),
+    "DeploymentNotReady": (("probe_fails", "server"), ("probe_succeeds", "server")),
+    "GenerationDead": (("probe_fails", "textfile", "host"), ("probe_succeeds", "textfile", "host")),
+    "GatewayNotReady": (("silent_server",), ("server",)),
+    "CertificateExpiring": (("server",), ("server",)),
+    "DiskFilling": (("host",), ("host",)),
 }
-WAITS = {alert["name"]: alert["for"] for alert in table("alerts.yml")}
+WAITS = {alert["name"]: alert["for"] for alert in alerts()}
 
 
 def defaults(role: str) -> dict[str, Any]:
@@ -80,12 +80,12 @@ def test_messages_are_sent_within_a_minute_of_an_event_and_of_its_end(alert: str
 
 def test_the_sum_has_every_step() -> None:
     # One host that is silent: asked, given up, evaluated, waited for in whole evaluations, collected.
-    assert sent_after("host_down", 12) == 10 + 5 + 5 + 15 + 5
-    assert resolved_after("host_down") == 11 + 5 + 10
+    assert sent_after("HostDown", 12) == 10 + 5 + 5 + 15 + 5
+    assert resolved_after("HostDown") == 11 + 5 + 10
 
 
 def test_one_missed_answer_of_a_host_is_nothing() -> None:
-    assert seconds(WAITS["host_down"]) > SECONDS["host"]
+    assert seconds(WAITS["HostDown"]) > SECONDS["host"]
 
 
 def test_the_numbers_are_those_that_are_configured() -> None:
