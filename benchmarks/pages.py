@@ -35,7 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, spoken  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import alert_sections  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import alerts  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import backends, spoken_sizes  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import cards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
@@ -515,6 +515,11 @@ def _code_table(language: str) -> str:
 def systems(comma: str) -> str:
     """What ``bundle_systems`` takes."""
     return comma.join(f"`{name}`" for name in SYSTEMS)
+
+
+def alert_sections(lang: str) -> str:
+    """The sections of the runbook about alerts."""
+    return "\n\n".join(f"## {alert['name']}\n\n{alert['runbook'][lang]}" for alert in alerts())
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -144,11 +144,11 @@ def figures(found: Estimate, asked: Asked, computed: int = 0) -> dict[str, objec
     return {"ranks": [rank] * found.spread, "kv_cache_tokens": found.tokens, **said}
 
 
-def too_large(name: str, asked: Asked, found: Estimate, needed: int, length: int) -> Text:
+def too_large(code: str, asked: Asked, found: Estimate, needed: int, length: int) -> Text:
     """Why a model is refused that does not fit. ``needed`` are the bytes of each GPU, without the margin, for a context of ``length`` tokens."""
     cards = sum(gpu.total for gpu in asked.gpus[: found.spread]) / GIB
     sizes = {"needed": f"{(needed + MARGIN) * found.spread / GIB:.1f}", "cards": f"{cards:.1f}"}
-    return Text(f"{name}_too_large", **sizes, context=length)
+    return Text(code, **sizes, context=length)
 
 
 @dataclass(frozen=True)

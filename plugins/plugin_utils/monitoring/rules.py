@@ -87,11 +87,6 @@ def alerts() -> list[Alert]:
     return found
 
 
-def alert_sections(lang: str) -> str:
-    """The sections of the runbook about alerts."""
-    return "\n\n".join(f"## {alert['name']}\n\n{alert['runbook'][lang]}" for alert in alerts())
-
-
 def alert_rules(settings: Mapping[str, object], lang: str = "en") -> list[dict[str, object]]:
     """The alerts. ``settings``: first_token_seconds, backup_days, and runbook_url, the address of the page whose sections they link to."""
     rules: list[dict[str, object]] = []

@@ -113,7 +113,7 @@ def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, 
     length = min(whole(asks or model.context), found.tokens)
     if length < whole(asks or min(LEAST, model.context)):
         wanted = whole(asks or LEAST)
-        why = estimates.too_large(arguments.NAME, asked, found, memory.needed(found, wanted), wanted)
+        why = estimates.too_large("lmdeploy_too_large", asked, found, memory.needed(found, wanted), wanted)
         return unplanned.refused(base, why, language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
     said |= {"max_batch_size": whole(said.get("max_batch_size") or memory.most_requests(asked.gpus))}

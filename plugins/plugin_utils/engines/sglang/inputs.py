@@ -94,7 +94,7 @@ def _planned(base: dict[str, object], asked: Asked, language: str) -> dict[str, 
     length = min(whole(asks or model.context), found.tokens)
     if length < whole(asks or min(LEAST, model.context)):
         wanted = whole(asks or LEAST)
-        why = estimates.too_large(NAME, asked, found, memory.needed(found, wanted), wanted)
+        why = estimates.too_large("sglang_too_large", asked, found, memory.needed(found, wanted), wanted)
         return unplanned.refused(base, why, language)
     said |= {"tp_size": spread, "context_length": length, "mem_fraction_static": share}
     notes = [Text("engine_estimated_plan", title=TITLE, tokens=f"{found.tokens:,}")]
