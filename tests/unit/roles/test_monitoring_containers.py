@@ -35,7 +35,9 @@ def started(folder: Path, file: str, offline: bool) -> dict[str, Any]:
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
     gpus = {"localhost": gpu_exporter("localhost", {"ansible_host": "192.0.2.1", "monitoring_dcgm_image": DCGM}, None)}
     decided = {"gpus": gpus, "grafana": {"container": grafana(SETTINGS), "digest": "of its files"}}
-    variables |= {"_monitoring_decided": decided, "llm_offline": offline}
+    common = yaml.safe_load((ROLES / "common/vars/main.yml").read_text(encoding="utf-8"))
+    compared = "_llm_container_comparisons"
+    variables |= {"_monitoring_decided": decided, "llm_offline": offline, compared: common[compared]}
     (asked,) = [task[MODULE] for task in tasks_of(ROLE / "tasks" / file) if MODULE in task]
     # Without GPUs that are described to the engine no device is named, and JSON has no word for what a task omits.
     call = {name: value for name, value in asked.items() if "omit" not in str(value)}
