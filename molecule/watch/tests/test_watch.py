@@ -22,6 +22,7 @@ import pytest
 import testinfra
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import pages
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 
 from lab.config import STATE, load
@@ -33,7 +34,7 @@ NAMES = ("node1", "node2", "node3")
 HEADS = {"tiny_split": "node1", "tiny_single": "node3"}
 SCENARIO = Path(__file__).parents[1]
 GUIDE = SCENARIO.parents[1] / "docs/guides/monitoring.md"
-PAGES = yaml.safe_load((SCENARIO.parents[1] / "plugins/plugin_utils/monitoring/panels.yml").read_text(encoding="utf-8"))
+PAGES = pages()
 (DRILLS,) = [
     play["vars"]["drills"]
     for play in yaml.safe_load((SCENARIO / "side_effect.yml").read_text())
