@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 DOCUMENTATION = r"""
 name: progress
 type: notification
@@ -41,6 +39,7 @@ author:
 
 import threading
 import time
+from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
@@ -71,7 +70,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         self.running.began(host.get_name(), task.get_name(), time.monotonic())
 
-    def v2_runner_item_on_ok(self, result: Any) -> None:
+    def v2_runner_item_on_ok(self, result: object) -> None:
         self.running.said(time.monotonic())
 
     v2_runner_item_on_failed = v2_runner_item_on_skipped = v2_runner_item_on_ok
@@ -84,7 +83,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
     v2_runner_on_skipped = v2_runner_on_unreachable = v2_runner_on_ok
 
     # Ansible passes whether the task goes on after a failure by this name; the task has ended either way.
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+    def v2_runner_on_failed(self, result: object, ignore_errors: bool = False) -> None:
         self.v2_runner_on_ok(result)
 
     def v2_playbook_on_stats(self, stats: object) -> None:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 DOCUMENTATION = r"""
 name: bundle_files
 short_description: What the manifest of a bundle says of its files
@@ -37,6 +35,8 @@ _raw:
   elements: dict
 """
 
+
+from collections.abc import Sequence
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase

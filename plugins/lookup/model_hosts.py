@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 DOCUMENTATION = r"""
 name: model_hosts
 short_description: Which hosts hand a model on, and which others have to have the same
@@ -38,6 +36,7 @@ _raw:
   elements: dict
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase

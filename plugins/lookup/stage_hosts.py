@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 DOCUMENTATION = r"""
 name: stage_hosts
 short_description: The hosts of a play that runs a stage
@@ -46,6 +44,8 @@ _raw:
   elements: str
 """
 
+
+from collections.abc import Sequence
 
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (

@@ -23,21 +23,13 @@ from tests.support import programs
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def program() -> tuple[str, dict[str, str]]:
-    try:
-        return bench.haproxy("")
-    except (OSError, subprocess.CalledProcessError, ValueError) as error:
-        pytest.skip(f"no HAProxy here, and none to be fetched: {error}")
-
-
 @pytest.fixture
 def gateway(
-    tmp_path: Path, program: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, haproxy: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[bench.Gateway]:
     monkeypatch.setattr(decide, "COUNTING_SECONDS", 2)
     monkeypatch.setattr(decide, "CLIENT_SECONDS", 3)
-    made = bench.Gateway(tmp_path, *program)
+    made = bench.Gateway(tmp_path, *haproxy)
     made.more = {"gateway_keys": [{"name": "bench"}, {"name": "counted", "tokens_per_minute": 1000}]}
     with made.running():
         yield made
@@ -55,7 +47,7 @@ FORMS: dict[str, list[Any]] = {
 
 
 def test_haproxy_takes_the_least_and_the_most_of_every_number(
-    tmp_path: Path, program: tuple[str, dict[str, str]]
+    tmp_path: Path, haproxy: tuple[str, dict[str, str]]
 ) -> None:
     """What the check of the inventory lets through, at a time."""
     names = [
@@ -65,12 +57,12 @@ def test_haproxy_takes_the_least_and_the_most_of_every_number(
     ]
     wrong = []
     for most in (False, True):
-        made = bench.Gateway(tmp_path, *program)
+        made = bench.Gateway(tmp_path, *haproxy)
         numbers = {name: bounds for name in names if not name.endswith("_port") and (bounds := bounds_of(name))}
         made.more = {name: int(bounds.high if most else bounds.low) for name, bounds in numbers.items()}
         made.more |= {"gateway_max_body_mib": 16 if most else 0.001, "gateway_max_connections": 20000 if most else 10}
         made.configure()
-        command = [program[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
+        command = [haproxy[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
         done = subprocess.run(command, env=made.environment, capture_output=True, text=True, check=False)
         if done.returncode or "WARNING" in done.stderr:
             wrong.append((most, done.stderr))
@@ -78,17 +70,17 @@ def test_haproxy_takes_the_least_and_the_most_of_every_number(
     assert len(names) > 10
 
 
-def test_haproxy_takes_every_form_of_its_configuration(tmp_path: Path, program: tuple[str, dict[str, str]]) -> None:
+def test_haproxy_takes_every_form_of_its_configuration(tmp_path: Path, haproxy: tuple[str, dict[str, str]]) -> None:
     wrong = []
     for number, values in enumerate(itertools.product(*FORMS.values())):
         if number % 5:  # each value with each other one, and not each of all
             continue
         form = dict(zip(FORMS, values, strict=True))
-        made = bench.Gateway(tmp_path, *program)
+        made = bench.Gateway(tmp_path, *haproxy)
         made.web_ui = form.pop("web_ui")
         made.more = form
         made.configure()
-        command = [program[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
+        command = [haproxy[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
         done = subprocess.run(command, env=made.environment, capture_output=True, text=True, check=False)
         if done.returncode or "WARNING" in done.stderr:
             wrong.append((values, done.stderr))
@@ -165,10 +157,10 @@ def test_a_connection_that_says_nothing_is_ended(gateway: bench.Gateway) -> None
 
 @pytest.mark.parametrize("absence", ["missing", "folder"])
 def test_without_one_of_its_files_the_gateway_does_not_start(
-    tmp_path: Path, program: tuple[str, dict[str, str]], absence: str
+    tmp_path: Path, haproxy: tuple[str, dict[str, str]], absence: str
 ) -> None:
     """Certificate, keys, who may ask for what, what has been spent: each is named in the configuration, and none is taken for empty."""
-    made = bench.Gateway(tmp_path, *program)
+    made = bench.Gateway(tmp_path, *haproxy)
     made.configure()
     files = [path for path in tmp_path.rglob("*") if path.suffix in (".map", ".pem")]
     assert len(files) == 11
@@ -177,7 +169,7 @@ def test_without_one_of_its_files_the_gateway_does_not_start(
         path.unlink()
         if absence == "folder":
             path.mkdir()
-        command = [program[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
+        command = [haproxy[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
         done = subprocess.run(command, env=made.environment, capture_output=True, text=True, check=False)
         assert done.returncode, path
         if absence == "folder":

@@ -48,14 +48,10 @@ class Engine(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bench.Gateway]:
-    try:
-        program = bench.haproxy("")
-    except (OSError, subprocess.CalledProcessError, ValueError) as error:
-        pytest.skip(f"no HAProxy here, and none to be fetched: {error}")
+def gateway(tmp_path_factory: pytest.TempPathFactory, haproxy: tuple[str, dict[str, str]]) -> Iterator[bench.Gateway]:
     patch = pytest.MonkeyPatch()
     patch.setitem(bench.KEYS, "other", OTHER_KEY)
-    made = bench.Gateway(tmp_path_factory.mktemp("gateway"), *program)
+    made = bench.Gateway(tmp_path_factory.mktemp("gateway"), *haproxy)
     made.more = {"gateway_keys": [{"name": "bench"}, {"name": "other", "models": ["g"]}], "gateway_max_body_mib": 1}
     engine = http.server.ThreadingHTTPServer((bench.HOME, 0), Engine)
     threading.Thread(target=engine.serve_forever, daemon=True).start()

@@ -108,11 +108,8 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    try:
-        program, environment = bench.haproxy("")
-    except (OSError, subprocess.CalledProcessError, ValueError) as error:
-        pytest.skip(f"no HAProxy here, and none to be fetched: {error}")
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, haproxy: tuple[str, dict[str, str]]) -> Iterator[Site]:
+    program, environment = haproxy
     made = Site(tmp_path)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", made.inner), Ollama)
     threading.Thread(target=server.serve_forever, daemon=True).start()

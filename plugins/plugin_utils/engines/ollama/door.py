@@ -40,6 +40,7 @@ def door_file(member: Member, inner: int) -> SmallFile:
 
 def door_text(port: int, inner: int, keys: str, user: str) -> str:
     """The same, of ports. Without ``keys``, the file of their digests, nobody is asked for one, and only the host itself is let in."""
+    unknown = _error(401, "unknown_key", "No key, or one that does not count.")
     asks = [
         "acl bearer req.fhdr(authorization),word(1,' '),lower -m str bearer",
         f"acl known req.fhdr(authorization),word(2,' '),sha2(256),hex -m str -f {keys}",
@@ -47,8 +48,8 @@ def door_text(port: int, inner: int, keys: str, user: str) -> str:
         "acl api_key req.fhdr(x-api-key) -m found",
         f"acl known_api_key req.fhdr(x-api-key),sha2(256),hex -m str -f {keys}",
         "acl alone req.fhdr_cnt(authorization) eq 0",
-        f"http-request return {_error(401, 'unknown_key', 'No key, or one that does not count.')} if api_key !known_api_key",
-        f"http-request return {_error(401, 'unknown_key', 'No key, or one that does not count.')} unless bearer known || alone api_key",
+        f"http-request return {unknown} if api_key !known_api_key",
+        f"http-request return {unknown} unless bearer known || alone api_key",
     ]
     lines = [
         "# Made by baremetal.llm: changes are overwritten.",
