@@ -19,7 +19,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 # Of the year 9999.
 _LAST_TIME = 253402300800
-SAVED, RESTORED = "saved", "restored"
+SAVED = "saved"
+RESTORED = "restored"
 
 
 class ActionModule(ActionBase):

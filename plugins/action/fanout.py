@@ -30,12 +30,17 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
-PLAN, CLAIMS = "plan.json", "claims"
+PLAN = "plan.json"
+CLAIMS = "claims"
 TOLD_SECONDS = 60.0
 # What the host is asked once a few seconds takes it a while on a machine that is busy.
 POLL_SECONDS = 4.0
-OFFERED, LOOKED, DESCRIBED = "__fanout_offered", "__fanout_looked", "__fanout_described"
-STARTED, MET, BROUGHT = "__fanout_started", "__fanout_met", "__fanout_brought"
+OFFERED = "__fanout_offered"
+LOOKED = "__fanout_looked"
+DESCRIBED = "__fanout_described"
+STARTED = "__fanout_started"
+MET = "__fanout_met"
+BROUGHT = "__fanout_brought"
 
 
 class Member(TypedDict):

@@ -16,7 +16,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_progre
 
 display = Display()
 # Between two questions, and between two looks at the log.
-ASK_SECONDS, LOOK_SECONDS = 5.0, 10.0
+ASK_SECONDS = 5.0
+LOOK_SECONDS = 10.0
 
 
 class ActionModule(ActionBase):

@@ -118,8 +118,7 @@ class ActionModule(ActionBase):
         }
 
     def _ask(self, arguments: Mapping[str, object], task_vars: object, **more: object) -> dict[str, Any]:
-        said = {name: value for name, value in arguments.items() if name != "bundle"}
         answer = self._execute_module(
-            module_name="baremetal.llm.model_fetch", module_args={**said, **more}, task_vars=task_vars
+            module_name="baremetal.llm.model_fetch", module_args={**arguments, **more}, task_vars=task_vars
         )
         return explained(answer, arguments.get("language"))

@@ -229,7 +229,8 @@ START_SECONDS = 30.0
 READY_SECONDS = 600.0
 # From these the system takes ports of its own. A firewall of this collection closes them to hosts of other deployments, which want models, too.
 DYNAMIC = "/proc/sys/net/ipv4/ip_local_port_range"
-LOWEST_DYNAMIC, TRIED_PORTS = 32768, 200
+LOWEST_DYNAMIC = 32768
+TRIED_PORTS = 200
 # For which releases of Python there are wheels of libtorrent.
 PYTHONS = range(8, 14)
 PROPERTIES = (

@@ -97,7 +97,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._model_files import 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "bundle": {"type": "path"},
+            "bundle": {"type": "path", "required": True},
             "model": {"type": "str", "required": True},
             "dest": {"type": "path", "required": True},
             "content": {"type": "bool", "default": False},

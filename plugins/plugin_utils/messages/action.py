@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from ansible import constants as C
@@ -22,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import
 
 # The variables of a play on a host, of any type, and Ansible's own objects such as hostvars. Ansible always hands them over.
 TaskVars = Mapping[str, Any]
-UNSET: TaskVars = {}
+UNSET: TaskVars = MappingProxyType({})
 
 
 def explained(result: dict[str, Any], lang: object) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 def fetch(dest: Path, files: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     """Both questions that the controller's part asks."""
-    said = {"model": MODEL, "dest": str(dest), **more}
+    said = {"bundle": str(dest), "model": MODEL, "dest": str(dest), **more}
     found = answer_of("model_fetch", {**said, "files": files})
     missing = [file for file in files if file["path"] in found["missing"] and file["path"] not in found["taken"]]
     return {**found, **(answer_of("model_fetch", {**said, "files": missing, "phase": "fetch"}) if missing else {})}
@@ -43,5 +43,6 @@ def test_a_model_comes_from_the_hub(tmp_path: Path, hub: Hub) -> None:
 
 def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path, hub: Hub) -> None:
     files = [{**file, "size": 1 << 60} for file in records(hub, MODEL)[:1]]
-    answer = answer_of("model_fetch", {"model": MODEL, "dest": str(tmp_path), "files": files})
+    said = {"bundle": str(tmp_path), "model": MODEL, "dest": str(tmp_path)}
+    answer = answer_of("model_fetch", {**said, "files": files})
     assert (answer["failed"], answer["code"], answer["values"]["variable"]) == (True, "no_room", "models_dir")
