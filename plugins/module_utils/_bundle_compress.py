@@ -1,23 +1,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the archive of images travels: as small as the engines on the hosts can take it."""
+"""How the archive of images travels: as small as the engines on the hosts can take it. Each layer is compressed by itself, so that an archive with
+some of them is made without unpacking any."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import re
-import shutil
 from typing import Any, BinaryIO, Callable, ContextManager, Iterable, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import CHUNK_BYTES
+from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import read_images, write
 
 AUTO = "auto"
 
 
 class Compression(NamedTuple):
-    """A form of the archive."""
+    """A form of the layers in the archive."""
 
     suffix: str
     engine: tuple[int, ...]  # the first release of Docker Engine whose `docker load` takes it
@@ -27,10 +26,12 @@ class Compression(NamedTuple):
 # https://github.com/moby/moby/releases/tag/v23.0.0 (moby/moby#41759), said of `docker load` in docker/cli#4667. 20.10 takes it for a
 # damaged tar archive.
 COMPRESSIONS: dict[str, Compression] = {
-    "zstd": Compression(".tar.zst", (23,)),
-    "gzip": Compression(".tar.gz", ()),
+    "zstd": Compression(".zstd.tar", (23,)),
+    "gzip": Compression(".gzip.tar", ()),
     "none": Compression(".tar", ()),
 }
+# Archives that were compressed as a whole, as bundles had them before.
+FORMER_SUFFIXES = (".tar.zst", ".tar.gz")
 
 Writer = Callable[[BinaryIO], ContextManager[Any]]
 
@@ -78,14 +79,8 @@ def choose(engines: Iterable[str]) -> str:
 
 
 def compress(source: str, target: str, name: str) -> None:
-    """Write source, compressed, to target; under its name only when it is complete."""
+    """Write source with each layer compressed to target; under its name only when it is complete. LayersError where source is no archive of images."""
     wrap = writer(name)
     if wrap is None:
         raise ValueError("nothing here writes {0}".format(name))
-    os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    with open(source, "rb") as stream, open(target + ".new", "wb", opener=_own_files.fresh) as out:
-        with wrap(out) as packed:
-            shutil.copyfileobj(stream, packed, CHUNK_BYTES)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(target + ".new", target)
+    write(source, target, read_images(source), wrap=wrap)

@@ -6,22 +6,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: bundle_compress
-short_description: Compress an archive of a bundle
+short_description: Compress the layers of an archive of images
 version_added: 0.1.0
 description:
-  - Compresses a file and removes the uncompressed one. What was interrupted leaves nothing under the new name.
+  - Writes an archive of images anew, with each layer compressed by itself, and removes the first one. Engines load both. Of the new one each layer
+    can be taken without the others, so that hosts get those that they lack. What was interrupted leaves nothing under the new name.
   - Runs where the bundle is made, usually the controller.
 options:
   source:
-    description: The file. If it is not there but O(dest) is, nothing is done.
+    description: The archive. If it is not there but O(dest) is, nothing is done.
     type: path
     required: true
   dest:
-    description: The compressed file.
+    description: The archive with compressed layers.
     type: path
     required: true
   compression:
-    description: How it is compressed.
+    description: How layers are compressed.
     type: str
     required: true
     choices: [zstd, gzip]
@@ -41,7 +42,7 @@ attributes:
     description: Shows what changed. There is nothing to be shown.
     support: none
   idempotent:
-    description: A second run finds the file compressed.
+    description: A second run finds the archive compressed.
     support: full
 requirements:
   - "for V(zstd): the Python library zstandard, or Python 3.14"
@@ -51,13 +52,13 @@ EXAMPLES = r"""
 - name: Images | Compress the archive
   baremetal.llm.bundle_compress:
     source: /srv/llm-bundle/.state/images.tar
-    dest: /srv/llm-bundle/images/images.tar.zst
+    dest: /srv/llm-bundle/images/images.zstd.tar
     compression: zstd
 """
 
 RETURN = r"""
 size:
-  description: Bytes of the compressed file.
+  description: Bytes of the archive with compressed layers.
   returned: when it is there
   type: int
 """
@@ -66,7 +67,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import compress, writer
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
 
 
 def main() -> None:
@@ -89,7 +90,7 @@ def main() -> None:
         try:
             compress(source, dest, name)
             os.unlink(source)
-        except OSError as error:
+        except (OSError, CodedError) as error:
             module.fail_json(**failure("compress_failed", source=source, dest=dest, reason=error))
     sizes = {"size": os.path.getsize(dest)} if os.path.exists(dest) else {}
     module.exit_json(changed=there, **sizes)

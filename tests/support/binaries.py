@@ -153,6 +153,41 @@ def archive(
     return layer(parts)
 
 
+def saved(images: Mapping[str, Sequence[bytes]], linked: bool = False) -> bytes:
+    """docker save of several images by reference, the lowest layer first. With linked, a layer that is there already is a link, as engines write it."""
+    parts: dict[str, bytes | None] = {}
+    links: dict[str, str] = {}
+    listed = []
+    for reference, layers in images.items():
+        contents = ["sha256:" + hashlib.sha256(one).hexdigest() for one in layers]
+        config = json.dumps({"rootfs": {"type": "layers", "diff_ids": contents}, "name": reference}).encode()
+        config_name = hashlib.sha256(config).hexdigest() + ".json"
+        parts[config_name] = config
+        names = []
+        for content, one in zip(contents, layers, strict=True):
+            first = f"{content[7:]}/layer.tar"
+            name = hashlib.sha256(f"{reference} {content}".encode()).hexdigest() + "/layer.tar"
+            if linked and first in parts:
+                links[name] = f"../{first}"
+            else:
+                name = first
+                parts[first] = one
+            names.append(name)
+        listed.append({"Config": config_name, "RepoTags": [reference], "Layers": names})
+    parts["manifest.json"] = json.dumps(listed).encode()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, target in links.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            archive.addfile(member)
+        for name, part in parts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(part or b"")
+            archive.addfile(member, io.BytesIO(part or b""))
+    return out.getvalue()
+
+
 @contextmanager
 def at_most(size: int) -> Iterator[None]:
     """What is done in here may not take more memory."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS, FORMER_SUFFIXES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Artefact
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
@@ -52,7 +52,7 @@ def decide(
         **found,
         "ray_images": _ray_images(deployments, hostvars),
         "archive": paths.pop(found["compression"]),
-        "other_archives": list(paths.values()),
+        "other_archives": [*paths.values(), *(f"images/images{suffix}" for suffix in FORMER_SUFFIXES)],
         "known_images": held_images(records),
     }
 

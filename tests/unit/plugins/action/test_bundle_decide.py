@@ -56,11 +56,11 @@ def ask(plugin: Any, hostvars: dict[str, dict[str, Any]], **arguments: Any) -> d
 
 def bundle(folder: Path, **fields: Any) -> Path:
     """A bundle of one archive of images, and a driver."""
-    for name in ("images/images.tar.gz", "driver/x.run"):
+    for name in ("images/images.gzip.tar", "driver/x.run"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
     records = [
-        make_record(str(folder), "images/images.tar.gz", "image", fields),
+        make_record(str(folder), "images/images.gzip.tar", "image", fields),
         make_record(str(folder), "driver/x.run", "driver", {"version": "570.195.03"}),
     ]
     (folder / "manifest.yml").write_text(yaml.safe_dump({"schema": 1, "files": records}))
@@ -78,8 +78,13 @@ def test_what_the_bundle_has_to_hold(tmp_path: Path, hostvars: dict[str, dict[st
     assert wanted["hosts"] == 3
     assert [image["reference"] for image in wanted["images"]] == ["mine:1", "vllm/vllm-openai:v0.8.5"]
     assert wanted["ray_images"] == ["vllm/vllm-openai:v0.8.5"], "the other deployment has one host"
-    assert wanted["archive"] == "images/images.tar.gz"
-    assert wanted["other_archives"] == ["images/images.tar.zst", "images/images.tar"]
+    assert wanted["archive"] == "images/images.gzip.tar"
+    assert wanted["other_archives"] == [
+        "images/images.zstd.tar",
+        "images/images.tar",
+        "images/images.tar.zst",
+        "images/images.tar.gz",
+    ]
     assert wanted["known_images"] == []
     assert {item["kind"] for item in wanted["items"]} == {
         *("driver", "docker", "nvidia_container_toolkit", "os_packages", "model", "python")
@@ -98,7 +103,7 @@ def test_what_is_known_of_images_comes_from_the_manifest_as_long_as_it_can_be_re
 
 def test_the_archive_and_whether_it_is_there(tmp_path: Path, hostvars: dict[str, dict[str, Any]]) -> None:
     def archive(**more: Any) -> dict[str, Any]:
-        said = {"images": IMAGES, "engine_images": ENGINE, "archive": "images/images.tar.gz", **more}
+        said = {"images": IMAGES, "engine_images": ENGINE, "archive": "images/images.gzip.tar", **more}
         return ask(bundle_decide, hostvars, bundle=str(tmp_path / "bundle"), **said)
 
     found = archive()
@@ -106,14 +111,14 @@ def test_the_archive_and_whether_it_is_there(tmp_path: Path, hostvars: dict[str,
         {**IMAGES[0], "id": "sha256:aa", "layers": ["l1", "l2"]},
         {**IMAGES[1], "id": "sha256:bb", "layers": ["l1", "l3"]},
     ]
-    assert found["archive"] == {"path": "images/images.tar.gz", "kind": "image", "fields": {"images": images}}
+    assert found["archive"] == {"path": "images/images.gzip.tar", "kind": "image", "fields": {"images": images}}
     assert not found["archived"]
     folder = bundle(tmp_path / "bundle", images=images)
     assert archive()["archived"]
     assert not archive(images=IMAGES[:1])["archived"]
     assert not archive(archive="images/images.tar")["archived"]
     assert not archive(engine_images=[{**ENGINE[0], "Id": "sha256:dd"}, ENGINE[1]])["archived"], "it was built anew"
-    (folder / "images/images.tar.gz").write_text("half")
+    (folder / "images/images.gzip.tar").write_text("half")
     assert not archive()["archived"]
 
 
@@ -145,7 +150,7 @@ def test_images_are_checked_with_the_drivers_of_their_bundle(
 def test_the_bundle_of_each_host_is_verified_once(tmp_path: Path, hostvars: dict[str, dict[str, Any]]) -> None:
     checks = str(tmp_path / "checks.json")
     first, second = bundle(tmp_path / "bundle"), bundle(tmp_path / "second")
-    sizes = sum(len(name) for name in ("images/images.tar.gz", "driver/x.run"))
+    sizes = sum(len(name) for name in ("images/images.gzip.tar", "driver/x.run"))
     found = ask(bundle_verify, hostvars, checks=checks)
     assert (found["files"], found["bytes"], found["read_bytes"]) == (4, 2 * sizes, 2 * sizes)
     assert ask(bundle_verify, hostvars, checks=checks)["read_bytes"] == 0
