@@ -45,9 +45,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.layers import Build, layers_of  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.loading import load  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import shards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import resolve  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import shards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.validity import (  # noqa: E402
     effective_quantization,
     resolve_dtype,

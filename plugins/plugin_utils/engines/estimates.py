@@ -20,7 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import UNKNOWN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import Loading, rank_weights

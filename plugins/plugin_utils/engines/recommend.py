@@ -33,12 +33,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.input
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang import memory as sglang_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import facts as sglang_facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.candidates import chosen
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import config_of, entries
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import WHY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.placement import read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
 
 Host = tuple[str, Sequence[Mapping[str, object]]]

@@ -15,9 +15,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import profile
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import kernels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES
 

@@ -14,13 +14,14 @@ from functools import cache
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.candidates import chosen
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import Entry, entries
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.placement import read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES, Loading, rank_weights

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, keeps_latent
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES
 

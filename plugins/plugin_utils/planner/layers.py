@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Mlp, Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import (
     NONE,
     linear_bytes,
     marlin_serves,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 
 LINEARS = {

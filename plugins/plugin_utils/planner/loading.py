@@ -10,7 +10,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.allocator im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.layers import Build, LayerModules, Module
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import padded_vocabulary
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
 
 

@@ -8,8 +8,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 
 GIB = 1024**3

@@ -24,9 +24,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registr
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model, rescaled
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import canonical, make
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, resolve
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard, shards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import sees
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 
 BYTES = {
     "F64": 8,

@@ -42,10 +42,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, kernels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import first_image_after, image_lacks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import divides_heads, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import sees
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.layers impor
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.loading import load
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import spread
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import spread
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import (
     GIB,
     Deployment,

@@ -143,9 +143,10 @@ def test_a_log_is_read_in_linear_time() -> None:
         took = []
         for size in (2**13, 2**15):
             log = (key + " 1") * (size // len(key))
-            start = time.perf_counter()
+            # Of this process alone: whoever else computes makes nothing slower.
+            start = time.process_time()
             diagnose_log(log)
-            took.append(time.perf_counter() - start)
+            took.append(time.process_time() - start)
         assert took[1] < max(8 * took[0], 0.3), key
 
 

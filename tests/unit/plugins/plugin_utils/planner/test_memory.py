@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.allocator import MIB, Allocator
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import stage_layers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import stage_layers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, resolve_release
 
 Model = Callable[[str], dict[str, Any]]
