@@ -48,8 +48,10 @@ CONNECT_SECONDS, SWITCH_SECONDS = 5, 120
 LINGER_SECONDS = 2
 # Open files at most, where the system allows so many.
 MOST_FILES = 65536
-# What is answered of a model that is not loaded, and counts as no use of one that is. Gateways ask for the last one again and again: what each key has cost.
-QUIET = ("/health", "/ready", "/metrics", "/v1/models", "/usage")
+# What counts as no use of a model that is loaded. Of one that is not, the first ones are answered here; of the others only the server knows something.
+# Gateways ask for the last one again and again: what each key has cost.
+ANSWERED = ("/health", "/ready", "/ping", "/metrics", "/v1/models")
+QUIET = (*ANSWERED, "/load", "/version", "/usage")
 # What gateways ask before they send requests, and what tells them to send none, as llm_api_paths.py has it: also while no server runs, or one without it.
 READY, HEALTH = "/ready", "/health"
 DRAINED_FILE, RESTARTING_FILE = "drained", "restarting"
@@ -635,8 +637,8 @@ class Program:
 
     async def instead(self, one: Served, head: Head) -> bytes:
         """What is said in the place of a server that is not loaded, without loading it; and of one that is new."""
-        if head.path == "/usage":
-            raise Bad(503, "model_asleep", "The model is not loaded, and counts nothing.", PAUSE_SECONDS)
+        if not head.path.startswith(ANSWERED):
+            raise Bad(503, "model_asleep", "The model is not loaded.", PAUSE_SECONDS)
         if head.path.startswith("/metrics"):
             return answer(200, b"", "text/plain")
         if head.path.startswith("/v1/models"):

@@ -430,7 +430,7 @@ def test_questions_about_a_sleeping_model_do_not_wake_it(host: Host) -> None:
     assert host.ask("llm-x-a", "GET", "/metrics", key="") == (200, b"")
     assert host.ask("llm-x-a", "GET", "/v1/models", key="")[0] == 401
     assert json.loads(host.ask("llm-x-a", "GET", "/v1/models")[1])["data"][0]["id"] == "a"
-    assert host.ask("llm-x-a", "GET", "/props")[0] == 503
+    assert host.ask("llm-x-a", "GET", "/version", key="")[0] == host.ask("llm-x-a", "GET", "/props")[0] == 503
     assert not host.runs()
     host.ask("llm-x-a")
     assert host.ask("llm-x-a", "GET", "/v1/models") == (200, b"llm-x-a")
@@ -479,6 +479,7 @@ def test_one_that_is_drained_or_about_to_be_another_one_tells_gateways_also_whil
     assert host.ask("llm-x-b")[0] == 200
     assert host.ask("llm-x-a")[0] == 200
     assert said() == {200}, "it was started after the mark was made"
+    assert host.ask("llm-x-a", "GET", "/version", key="") == (200, b"llm-x-a")
     (state / "restarting").write_text("none")
     assert said() == {200}
 
