@@ -21,7 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import names as listed
 
 INDICES, COUNT = "llm_gpu_indices", "llm_gpu_count"
-# Whether a deployment is loaded when somebody asks for it. Several such may have the same GPUs: one of them is loaded at a time.
+# Whether a deployment is loaded when somebody asks for it. Several such may have the same GPUs, and take turns where their shares are more than a GPU has.
 ON_REQUEST = "llm_on_request"
 Value = TypeVar("Value")
 # The setting of an engine that says which part of a GPU's memory it takes.
@@ -29,7 +29,7 @@ SHARE = "gpu_memory_utilization"
 # What is added to a host's variables: its own GPUs, what containers call them, their indices, and the memory that others on the machine leave of
 # each.
 CHOSEN, DEVICES, PLACES, FREE = "_llm_gpus_chosen", "_llm_devices", "_llm_device_indices", "_llm_free_memory_mib"
-# And the other names of the machine that are loaded on request on one of these GPUs.
+# And the other names of the machine that are loaded on request on one of these GPUs, and not at the same time.
 RIVALS = "_llm_rivals"
 # How two GPUs are connected, best first after NVLink, as nvidia-smi topo -m says it: SYS is another NUMA node.
 LINKS = {"PIX": 5, "PXB": 4, "PHB": 3, "NODE": 2, "SYS": 1}
@@ -174,7 +174,8 @@ def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[object
     """
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for place, mine in shared_gpus(claims, places):
-        if all(claim.on_request for claim in mine):
+        pinned = [claim for claim in mine if not claim.on_request]
+        if not pinned:
             continue
         hosts = tuple(claim.host for claim in mine)
         where = ", ".join(message("where_host", lang, host=host) for host in hosts)
@@ -183,12 +184,12 @@ def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[object
             "gpu": message("gpu_every", lang) if isinstance(place, tuple) else place,
         }
         whole = [claim.host for claim in mine if claim.share is None]
-        total = sum(claim.share or 0 for claim in mine)
+        total = _total(pinned) + _largest(claim for claim in mine if claim.on_request)
         if whole:
             said = "; ".join(f"{claim.host}: {_said(claim, lang)}" for claim in mine)
             found.setdefault(hosts, problem("gpu_claimed_twice", lang, value=said, where=where, **values))
         elif total > 1 + _EPSILON:
-            said = " + ".join(f"{claim.share:g}" for claim in mine)
+            said = "; ".join(f"{claim.host}: {claim.share:g}" for claim in mine)
             values["total"] = f"{total:g}"
             found.setdefault(hosts, problem("gpu_shares_too_large", lang, value=said, where=where, **values))
     return list(found.values())
@@ -257,18 +258,36 @@ def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, object]]) -
     return {DEVICES: ",".join(str(gpu["uuid"]) for _place, gpu in chosen) if by_uuid else indices, PLACES: indices}
 
 
+def _total(claims: Iterable[Claim]) -> float:
+    return sum(claim.share or 0 for claim in claims)
+
+
+def _largest(claims: Iterable[Claim]) -> float:
+    return max((claim.share or 0 for claim in claims), default=0)
+
+
+def _fit_together(mine: Sequence[Claim]) -> bool:
+    """Whether all claims of a GPU can be loaded at the same time. Without a share a claim is for all of it."""
+    return all(claim.share is not None for claim in mine) and _total(mine) <= 1 + _EPSILON
+
+
 def _rivals(host: str, claims: Sequence[Claim], choice: Choice) -> list[str]:
-    """The other names that are loaded on request on a GPU of this one, which is, too."""
-    found = {claim.host for _place, mine in shared_gpus(claims, choice.places) for claim in _at_once(host, mine, False)}
-    return [claim.host for claim in claims if claim.host in found]
+    """The other names that are loaded on request on a GPU of this one, which is, too, and take turns with it."""
+    found: set[str] = set()
+    for _place, mine in shared_gpus(claims, choice.places):
+        turns = [claim.host for claim in mine if claim.on_request]
+        if host in turns and not _fit_together(mine):
+            found.update(turns)
+    return [claim.host for claim in claims if claim.host in found - {host}]
 
 
-def _at_once(host: str, mine: Sequence[Claim], at_once: bool) -> list[Claim]:
-    """Of the claims of one GPU, one of which is this host's, the others that are loaded at the same time, or never are."""
-    own = next((claim for claim in mine if claim.host == host), None)
-    if own is None:
-        return []
-    return [claim for claim in mine if claim is not own and at_once is not (own.on_request and claim.on_request)]
+def _taken_by_others(own: Claim, mine: Sequence[Claim]) -> float:
+    """The part of a GPU that the other claims of it take, at most, while this one is loaded."""
+    others = [claim for claim in mine if claim is not own]
+    if _fit_together(mine):
+        return _total(others)
+    pinned = _total(claim for claim in others if not claim.on_request)
+    return pinned + (0 if own.on_request else _largest(claim for claim in others if claim.on_request))
 
 
 def _left_by_others(
@@ -276,9 +295,10 @@ def _left_by_others(
 ) -> float | None:
     """The least that other deployments leave of the memory of one of a host's GPUs; None where it shares none."""
     left = [
-        number(gpus[place].get("memory_mib") or 0) * (1 - sum(claim.share or 0 for claim in _at_once(host, mine, True)))
+        number(gpus[place].get("memory_mib") or 0) * (1 - _taken_by_others(own, mine))
         for place, mine in shared_gpus(claims, choice.places)
-        if any(claim.host == host for claim in mine) and place in choice.places[host]
+        for own in mine
+        if own.host == host and isinstance(place, int)
     ]
     return min(left) if left else None
 

@@ -16,6 +16,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import port_behind
 
+# After a start the probe's word of before stands for an interval and a look of the probe (roles/common/files/llm-probe.py), which may take so long.
+LOOK_SECONDS = 20
+# Gateways ask each USAGE_SECONDS (gateway/decide.py) what answers have cost, and what a server has counted goes with it.
+COUNTED_SECONDS = 3
 # A start is given up after so long, where nothing is said: the probe, which computes a limit from the weights, is not there to be asked.
 START_SECONDS = 1800
 
@@ -50,9 +54,12 @@ def on_request_section(member: Member) -> OnRequest | Nothing:
         "path": f"{ON_REQUEST_DIR}/{member.names['server']}.json",
         "settings": {
             "model": member.served_model_name,
-            "listen": [LOOPBACK if is_open(mine) else "0.0.0.0", int(member.setting("port"))],
+            "listen": [LOOPBACK if member.deployment.engine.is_local(mine) else "0.0.0.0", int(member.setting("port"))],
             "inner": [LOOPBACK, inner_port(mine)],
             "ready": member.deployment.engine.alive,
+            "state": member.names["state"],
+            "look_seconds": int(member.setting("probe_interval_seconds")) + LOOK_SECONDS,
+            "counted_seconds": COUNTED_SECONDS if member.deployment.engine.middleware else 0,
             "keys": keys,
             "rivals": [names_on(each, member.deployment.names)["server"] for each in mine.get(RIVALS) or ()],
             "start_seconds": int(member.setting("start_seconds") or START_SECONDS),

@@ -170,8 +170,10 @@ class Engine:
     answers_with: Callable[[Mapping[str, object], Mapping[str, object]], str] = lambda options, config: "token"
 
     # -- on a host ------------------------------------------------------------------------------------------------------
-    # Whether its server can be loaded on request (deployment/on_request.py): it is one container of one host.
+    # Whether its server can be loaded on request (deployment/on_request.py): one container of one host is all of it. And settings with which it cannot,
+    # each with the value that makes more of it.
     on_request: bool = False
+    never_on_request: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # The roles that run before its own.
     before: tuple[str, ...] = ()
     # Packages of the system that its hosts need, by the name that they have for apt and dnf.

@@ -45,6 +45,18 @@ def engine_problems(inventory: Inventory) -> Problems:
                 values = {"deployment": deployment, "engine": engine(name).title, "engines": ", ".join(able)}
                 where = inventory.where(ON_REQUEST, asked[0], deployment)
                 yield inventory.problem("engine_not_on_request", value=f"{ON_REQUEST}: true", where=where, **values)
+            elif asked and name in engine_names() and (more := _more_than_a_container(inventory, members, asked)):
+                where = inventory.where(ON_REQUEST, asked[0], deployment)
+                yield inventory.problem("on_request_of_more", value="; ".join(more), where=where, deployment=deployment)
+
+
+def _more_than_a_container(inventory: Inventory, members: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """What makes more of a deployment that is loaded on request than one container of one host, as the inventory says it."""
+    found = [inventory.names(members)] if len(members) > 1 else []
+    for setting, value in inventory.engine(asked[0]).never_on_request.items():
+        if any(inventory.setting(host, setting) == value for host in asked):
+            found.append(f"{inventory.variable(asked[0], setting)}: {value}")
+    return found
 
 
 def setting_problems(inventory: Inventory) -> Problems:

@@ -48,8 +48,15 @@ CONNECT_SECONDS, SWITCH_SECONDS = 5, 120
 LINGER_SECONDS = 2
 # Open files at most, where the system allows so many.
 MOST_FILES = 65536
-# What is answered of a model that is not loaded, and counts as no use of one that is.
-QUIET = ("/health", "/ready", "/metrics", "/v1/models")
+# What counts as no use of a model that is loaded. Of one that is not, the first ones are answered here; of the others only the server knows something.
+# Gateways ask for the last one again and again: what each key has cost.
+ANSWERED = ("/health", "/ready", "/ping", "/metrics", "/v1/models")
+QUIET = (*ANSWERED, "/load", "/version", "/usage")
+# What gateways ask before they send requests, and what tells them to send none, as llm_api_paths.py has it: also while no server runs, or one without it.
+READY, HEALTH = "/ready", "/health"
+DRAINED_FILE, RESTARTING_FILE = "drained", "restarting"
+# What a server says that is ready. Behind 404 it is drained (llm_api_paths.py), which is for gateways to know.
+READY_STATUSES = ((b"200",), (b"404",))
 NAME = re.compile(r"llm-[A-Za-z0-9_-]+")
 TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Of a connection, not of the request (RFC 9110, 7.6.1).
@@ -58,6 +65,7 @@ REASONS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
+    404: "Not Found",
     408: "Request Timeout",
     431: "Request Header Fields Too Large",
     502: "Bad Gateway",
@@ -85,6 +93,8 @@ class Model(NamedTuple):
     idle: float = 0.0
     # Not started before.
     not_before: float = 0.0
+    # For how many seconds it stays after an answer, for gateways to ask what that has cost.
+    counted: float = 0.0
 
 
 class Decision(NamedTuple):
@@ -133,14 +143,20 @@ def decide(models: Mapping[str, Model], now: float) -> Decision:
             moments.append(free)
             continue
         closed.update(there)
-        stop += [rival for rival in there if not models[rival].answering and rival not in stop]
+        for rival in [each for each in there if not models[each].answering and each not in stop]:
+            quiet = models[rival].used + models[rival].counted
+            if quiet > now:
+                moments.append(quiet)
+            else:
+                stop.append(rival)
     for name, model in models.items():
         if model.state != LOADED or not model.idle or model.answering or name in closed or model.waiting is not None:
             continue
-        if model.used + model.idle <= now:
+        over = model.used + max(model.idle, model.counted)
+        if over <= now:
             stop.append(name)
         else:
-            moments.append(model.used + model.idle)
+            moments.append(over)
     return Decision(tuple(start), tuple(stop), frozenset(closed), min(moments, default=None))
 
 
@@ -298,6 +314,8 @@ class Served:
         self.waits: list[float] = []
         self.changed = asyncio.Event()
         self.loaded = self.used = self.not_before = 0.0
+        # When it was loaded by the time of day, which files have.
+        self.began = 0.0
         self.start_seconds = 0.0
         self.closed, self.failed, self.pause = False, "", 0.0
         self.keys: frozenset[str] = frozenset()
@@ -317,7 +335,19 @@ class Served:
             stay=min(self.start_seconds, STAY_MOST) if stay is None else float(stay),
             idle=float(self.settings["idle_seconds"]),
             not_before=self.not_before,
+            counted=float(self.settings.get("counted_seconds") or 0),
         )
+
+    def leaves(self) -> int:
+        """The status by which gateways send nothing more; 0 where they may. As for a server that runs: an operator, or a run that changes it."""
+        folder = str(self.settings.get("state") or "")
+        with contextlib.suppress(OSError, ValueError):
+            mark = os.path.join(folder, RESTARTING_FILE)
+            with open(mark, encoding="utf-8") as stream:
+                written = os.stat(mark).st_mtime
+                if self.began < written and time.time() - written < float(stream.read()):
+                    return 503
+        return 404 if os.path.exists(os.path.join(folder, DRAINED_FILE)) else 0
 
     def tell(self) -> None:
         """Whoever waits looks again."""
@@ -433,7 +463,7 @@ class Program:
         else:
             now = time.monotonic()
             one.state, one.failed, one.pause = LOADED, "", 0.0
-            one.loaded, one.used, one.start_seconds = now, now, now - began
+            one.loaded, one.used, one.start_seconds, one.began = now, now, now - began, time.time()
             one.said("loaded, {0:.1f} s after the start".format(now - began))
         one.tell()
         self.step()
@@ -468,7 +498,7 @@ class Program:
                 writer.close()
         except (OSError, ValueError, asyncio.TimeoutError):
             return False
-        return line.split(b" ")[1:2] == [b"200"]
+        return tuple(line.split(b" ")[1:2]) in READY_STATUSES
 
     async def adopt(self, one: Served) -> None:
         """What runs without having been started here counts as starting, until it is ready."""
@@ -489,9 +519,11 @@ class Program:
     async def adopted(self, one: Served, began: float) -> None:
         why = await self.ready(one, began)
         now = time.monotonic()
-        one.state, one.loaded, one.used = (ASLEEP, one.loaded, one.used) if why else (LOADED, now, now)
         if why:
+            one.state = ASLEEP
             await self.ask("stop", one.name)
+        else:
+            one.state, one.loaded, one.used, one.began = LOADED, now, now, time.time()
         one.said("did not get ready: {0}".format(why) if why else "runs already")
         one.tell()
         self.step()
@@ -570,8 +602,13 @@ class Program:
             raise Bad(408, "request_timeout", "The request did not come in time.") from None
         head = read_head(text)
         is_loaded = one.state == LOADED and not one.closed
+        if head.method == "GET" and head.path in (READY, HEALTH) and one.leaves():
+            writer.write(answer(one.leaves(), json.dumps({"status": "drained or restarting"}).encode()))
+            await writer.drain()
+            return
         if head.method == "GET" and head.path.startswith(QUIET):
-            if is_loaded and await self.passed(one, head, reader, writer):
+            # Also while it gets no more requests: what it has counted, and how it is, it says to the end.
+            if one.state == LOADED and not self.is_new(one, head) and await self.passed(one, head, reader, writer):
                 return
             writer.write(await self.instead(one, head))
             await writer.drain()
@@ -593,8 +630,15 @@ class Program:
                 # It listens no more: somebody has stopped it, or it is started anew.
                 await self.adopt(one)
 
+    @staticmethod
+    def is_new(one: Served, head: Head) -> bool:
+        """Whether the server would say what its probe thought before it was loaded."""
+        return head.path == READY and time.monotonic() - one.loaded < float(one.settings.get("look_seconds") or 0)
+
     async def instead(self, one: Served, head: Head) -> bytes:
-        """What is said in the place of a server that is not loaded, without loading it."""
+        """What is said in the place of a server that is not loaded, without loading it; and of one that is new."""
+        if not head.path.startswith(ANSWERED):
+            raise Bad(503, "model_asleep", "The model is not loaded.", PAUSE_SECONDS)
         if head.path.startswith("/metrics"):
             return answer(200, b"", "text/plain")
         if head.path.startswith("/v1/models"):

@@ -81,6 +81,15 @@ def test_one_without_requests_goes_to_sleep_where_that_is_asked_for() -> None:
     assert decide({"a": models["a"]._replace(answering=1)}, 70.0).stop == ()
 
 
+def test_what_has_just_answered_stays_until_gateways_know_what_that_cost() -> None:
+    models = {"a": model(LOADED, "b", used=10.0, counted=3.0), "b": model(ASLEEP, "a", waiting=9.0)}
+    assert decide(models, 11.0) == ((), (), {"a"}, 13.0)
+    assert decide(models, 13.0).stop == ("a",)
+    idle = {"a": model(LOADED, used=10.0, counted=3.0, idle=1.0)}
+    assert decide(idle, 12.0) == ((), (), frozenset(), 13.0)
+    assert decide(idle, 13.0).stop == ("a",)
+
+
 def test_what_did_not_start_takes_nobodys_place_until_its_pause_is_over() -> None:
     models = {"a": model(LOADED, "b"), "b": model(ASLEEP, "a", waiting=1.0, not_before=30.0)}
     assert decide(models, 5.0) == ((), (), frozenset(), 30.0)
@@ -208,11 +217,14 @@ import http.server, os, sys, time
 name, port = sys.argv[1], int(sys.argv[2])
 began = time.monotonic()
 LOAD = float(os.environ["LOAD_SECONDS"])
+DRAINED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "state", "drained")
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def log_message(self, *more): pass
     def do_GET(self):
         ready = time.monotonic() - began > LOAD
+        if ready and os.path.exists(DRAINED) and self.path == "/health":
+            return self.answer(404, b"{}")
         self.answer(200 if ready else 503, b"{}" if self.path == "/health" else name.encode())
     def do_POST(self):
         if self.headers["Transfer-Encoding"]:
@@ -325,6 +337,9 @@ class Host:
             "idle_seconds": 0,
             "queue": 8,
             "wait_seconds": 120,
+            "state": str(self.folder / "state"),
+            "look_seconds": 0,
+            "counted_seconds": 0,
             **more,
         }
         path = self.deployments / f"{name}.json"
@@ -415,10 +430,58 @@ def test_questions_about_a_sleeping_model_do_not_wake_it(host: Host) -> None:
     assert host.ask("llm-x-a", "GET", "/metrics", key="") == (200, b"")
     assert host.ask("llm-x-a", "GET", "/v1/models", key="")[0] == 401
     assert json.loads(host.ask("llm-x-a", "GET", "/v1/models")[1])["data"][0]["id"] == "a"
-    assert host.ask("llm-x-a", "GET", "/props")[0] == 503
+    assert host.ask("llm-x-a", "GET", "/version", key="")[0] == host.ask("llm-x-a", "GET", "/props")[0] == 503
     assert not host.runs()
     host.ask("llm-x-a")
     assert host.ask("llm-x-a", "GET", "/v1/models") == (200, b"llm-x-a")
+
+
+def test_a_gateway_that_counts_keeps_no_model_loaded_and_wakes_none(tmp_path: Path) -> None:
+    made = Host(tmp_path, idle_seconds=2)
+    try:
+        assert made.ask("llm-x-a", "GET", "/usage", key=OTHER_KEY)[0] == 503
+        made.ask("llm-x-a")
+        said = []
+        while made.runs():
+            said.append(made.ask("llm-x-a", "GET", "/usage", key=OTHER_KEY))
+            assert len(said) < 200
+            time.sleep(0.1)
+        assert (200, b"llm-x-a") in said
+    finally:
+        made.close()
+
+
+def test_a_gateway_asks_the_program_until_the_probe_has_looked(tmp_path: Path) -> None:
+    made = Host(tmp_path, look_seconds=2)
+    try:
+        made.ask("llm-x-a")
+        assert json.loads(made.ask("llm-x-a", "GET", "/ready", key="")[1]) == {"status": LOADED}
+        made.wait(lambda: made.ask("llm-x-a", "GET", "/ready", key="") == (200, b"llm-x-a"))
+    finally:
+        made.close()
+
+
+def test_one_that_is_drained_or_about_to_be_another_one_tells_gateways_also_while_it_sleeps(host: Host) -> None:
+    state = host.folder / "state"
+    state.mkdir()
+
+    def said() -> set[int]:
+        return {host.ask("llm-x-a", "GET", path, key="")[0] for path in ("/ready", "/health")}
+
+    (state / "drained").touch()
+    assert said() == {404}
+    assert host.ask("llm-x-a")[0] == 200, "who asks without a gateway"
+    assert said() == {404}
+    (state / "drained").unlink()
+    assert said() == {200}
+    (state / "restarting").write_text("60")
+    assert said() == {503}
+    assert host.ask("llm-x-b")[0] == 200
+    assert host.ask("llm-x-a")[0] == 200
+    assert said() == {200}, "it was started after the mark was made"
+    assert host.ask("llm-x-a", "GET", "/version", key="") == (200, b"llm-x-a")
+    (state / "restarting").write_text("none")
+    assert said() == {200}
 
 
 def test_an_answer_that_streams_is_ended_before_its_model_goes(host: Host) -> None:

@@ -99,6 +99,7 @@ ENGINE = Engine(
     paths=_paths,
     middleware=True,
     is_local=is_open,
+    on_request=True,
     alike_settings={"session_len": "gateway_differs_length", "quant_policy": "gateway_differs_answers"},
     alike_options={
         **dict.fromkeys(("chat_template", "generation_config"), "gateway_differs_answers"),

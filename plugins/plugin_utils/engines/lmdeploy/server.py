@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.filtered import filtered_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_local
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Started
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import NAME, lmdeploy_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Who starts the server (roles/lmdeploy/files), with the Python of the image: docker/Dockerfile has /opt/py3/bin in front of PATH.
@@ -30,8 +30,8 @@ def launch(deployment: Deployment) -> dict[str, Started]:
     mine = deployment.variables[deployment.head]
     options = {
         "model_name": str(setting(mine, "served_model_name") or setting(mine, "model")),
-        "server_name": LOOPBACK if is_open(mine) else "0.0.0.0",
-        "server_port": whole(setting(mine, "port")),
+        "server_name": LOOPBACK if is_local(mine) else "0.0.0.0",
+        "server_port": inner_port(mine),
         "backend": "turbomind",
         **({} if since(deployment.version, _COUNTS_SINCE) else {"enable_metrics": True}),
         **deployment.plan["settings"],

@@ -94,6 +94,7 @@ ENGINE = Engine(
     paths=_paths,
     middleware=True,
     is_local=is_open,
+    on_request=True,
     alike_settings={"context_length": "gateway_differs_length", "kv_cache_dtype": "gateway_differs_answers"},
     alike_options={
         **dict.fromkeys(("chat_template", "quantization", "sampling_defaults"), "gateway_differs_answers"),

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.filtered import filtered_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_local
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Started
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import NAME, sglang_arguments
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Who starts the server (roles/sglang/files), with the Python of the image.
@@ -35,8 +35,8 @@ def launch(deployment: Deployment) -> dict[str, Started]:
     mine = deployment.variables[deployment.head]
     options = {
         "served_model_name": str(setting(mine, "served_model_name") or setting(mine, "model")),
-        "host": LOOPBACK if is_open(mine) else "0.0.0.0",
-        "port": whole(setting(mine, "port")),
+        "host": LOOPBACK if is_local(mine) else "0.0.0.0",
+        "port": inner_port(mine),
         "enable_metrics": True,
         # SGLang would ask itself, without a key that the filter of paths knows. The role waits for a token.
         "skip_server_warmup": True,

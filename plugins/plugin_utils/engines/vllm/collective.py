@@ -34,7 +34,8 @@ def collective_section(member: Member, environment: Mapping[str, bool | str]) ->
     nodes = member.deployment.plan["nodes"]
     ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == member.host), [])
     count = sum(member.deployment.gpus.values())
-    if not member.enabled("vllm_collective_enabled") or count < 2 or not ranks:
+    # The GPUs of one that is loaded on request may be another deployment's at this moment.
+    if not member.enabled("vllm_collective_enabled") or count < 2 or not ranks or member.on_request:
         return {"possible": False}
     program = f"{member.folder}/collective.py"
     where = [member.deployment.address(member.deployment.head), str(member.variables["vllm_collective_port"])]

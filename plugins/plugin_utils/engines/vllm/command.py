@@ -44,8 +44,9 @@ def launch(
 
     ``nodes`` are those of a plan, ``{host, ranks}``, in rank order. With Ray, or on one host, only the head runs vLLM; without Ray each
     host with ranks does. ``service`` holds what the planner does not decide: ``head`` (else the first host), ``model`` (its path),
-    ``served_model_name``, ``port``, ``master_port``, ``addresses`` by host (else their names), ``ray_address``, ``config_file``, the path
-    at which the server would read its options, and ``extra_arguments``, words that are handed on as they are. ``argv`` is complete. Where the
+    ``served_model_name``, ``host`` (the address to listen at, else any), ``port``, ``master_port``, ``addresses`` by host (else their names),
+    ``ray_address``, ``config_file``, the path at which the server would read its options, and ``extra_arguments``, words that are handed on as they
+    are. ``argv`` is complete. Where the
     release reads such a file there is ``config`` as well: the same command, ``argv``, with the options in a file, its ``path`` and ``content``.
     """
     service = service or {}
@@ -53,7 +54,8 @@ def launch(
     head = str(service.get("head") or (hosts[0] if hosts else ""))
     model = str(service.get("model") or "MODEL")
     options = dict(settings)
-    host, port = options.pop("host", None) or ANY_ADDRESS, options.pop("port", None) or service.get("port") or API_PORT
+    said, port = options.pop("host", None), options.pop("port", None) or service.get("port") or API_PORT
+    host = service.get("host") or said or ANY_ADDRESS
     served = options.pop("served_model_name", None) or service.get("served_model_name") or model
     # What is named last is asked first.
     middlewares = [*_listed(options.pop("middleware", None)), MIDDLEWARE]

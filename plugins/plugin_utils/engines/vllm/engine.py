@@ -86,6 +86,9 @@ ENGINE = Engine(
     answers_with=answers_with,
     before=("ray",),
     measures=True,
+    on_request=True,
+    # Units of systemd, and Ray's own container.
+    never_on_request={"runtime": "venv", "executor": "ray"},
     address_variables=address_variables,
     all_address_variables=ALL_ADDRESS_VARIABLES,
     # The latter are those of the collection's own programs, which paths are open among them.

@@ -8,11 +8,13 @@ import ipaddress
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_on_request
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.command import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import p2p_missing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
@@ -34,7 +36,8 @@ def launch_of(deployment: Deployment) -> dict[str, Started]:
         "head": deployment.head,
         "model": model_path(mine),
         "served_model_name": mine.get("vllm_served_model_name") or mine["vllm_model"],
-        "port": mine["vllm_port"],
+        "host": LOOPBACK if is_on_request(mine) else "",
+        "port": inner_port(mine),
         "master_port": mine["vllm_master_port"],
         "addresses": {host: deployment.address(host) for host in deployment.planned},
         "ray_address": deployment.ray_address,

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import FILES as FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
@@ -31,7 +32,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_se
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import CONFIG_FILE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FILES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
@@ -65,7 +65,9 @@ def _container(member: Member, environment: Mapping[str, bool | str], started: S
         }
         # Said, and not concluded from a file that is not there.
         made["environment"] |= {} if member.enabled("vllm_api_key_enabled") else {"LLM_API_KEY_FILE": ""}
-    if whole(member.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and member.is_head:
+        # Who starts the server has pauses of its own for one that does not get ready, and starts of one that takes turns are no crash loop.
+        made["environment"] |= {"LLM_STARTS_FILE": "/dev/null"} if member.on_request else {}
+    if inner_port(member.variables) < container_user.FIRST_FREE_PORT and member.is_head:
         made["capabilities"] = sorted({*capabilities(member), "NET_BIND_SERVICE"})
     # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
     made["pid_mode"] = "host" if member.deployment.by_ray else ""

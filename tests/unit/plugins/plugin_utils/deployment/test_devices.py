@@ -133,6 +133,36 @@ def test_deployments_that_are_loaded_on_request_take_turns_on_a_card() -> None:
     assert added["a"][devices.FREE] == added["b"][devices.FREE] == 16384, "each is planned as if it were alone"
 
 
+def of_one_card(**shares: tuple[float | None, bool]) -> tuple[dict[str, Any], dict[str, float], list[str]]:
+    """Of deployments on one GPU with 16 GiB, each with its share and whether it is loaded on request: the rivals and the memory of each, and problems."""
+    hosts, names = machine(
+        **{
+            name: {"llm_gpu_indices": [0], "vllm_gpu_memory_utilization": share, "llm_on_request": asked}
+            for name, (share, asked) in shares.items()
+        }
+    )
+    added, problems = own_gpus(list(shares), hosts, names, known)
+    rivals = {host: each[devices.RIVALS] for host, each in added.items()}
+    return rivals, {host: each[devices.FREE] for host, each in added.items()}, [each["code"] for each in problems]
+
+
+def test_who_fits_beside_others_takes_no_turns() -> None:
+    rivals, free, problems = of_one_card(a=(0.25, True), b=(0.5, True), c=(0.25, True))
+    assert (rivals, problems) == ({"a": [], "b": [], "c": []}, [])
+    assert free == {"a": 4096, "b": 8192, "c": 4096}
+    rivals, free, problems = of_one_card(a=(0.5, True), b=(0.5, True), c=(0.25, True))
+    assert (rivals, problems) == ({"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}, [])
+    assert set(free.values()) == {16384}, "each is planned as if it were alone"
+
+
+def test_one_that_is_always_loaded_leaves_a_share_to_those_that_take_turns() -> None:
+    rivals, free, problems = of_one_card(pinned=(0.25, False), a=(0.75, True), b=(0.5, True))
+    assert (rivals, problems) == ({"pinned": [], "a": ["b"], "b": ["a"]}, [])
+    assert free == {"pinned": 4096, "a": 12288, "b": 12288}
+    assert of_one_card(pinned=(0.5, False), a=(0.75, True), b=(0.5, True))[2] == ["gpu_shares_too_large"]
+    assert of_one_card(pinned=(0.5, False), a=(None, True))[2] == ["gpu_claimed_twice"]
+
+
 def test_one_that_is_always_loaded_shares_with_nobody_who_is_not() -> None:
     hosts, names = machine(a={"llm_gpu_indices": [0], "llm_on_request": True}, b={"llm_gpu_indices": [0]})
     _added, problems = own_gpus(["a", "b"], hosts, names, known)

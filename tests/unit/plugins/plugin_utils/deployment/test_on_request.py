@@ -13,7 +13,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_reques
     on_request_section,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.collective import collective_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.server import vllm_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
 from tests.support import deployments
@@ -74,5 +76,39 @@ def test_the_file_goes_with_the_names_of_a_deployment() -> None:
 
 
 def test_which_engines_can_do_it() -> None:
-    assert engine("llama_cpp").on_request
-    assert not engine("vllm").on_request
+    assert [name for name in engine_names() if not engine(name).on_request] == ["ollama"], "it has models come and go"
+
+
+# -- vLLM ----------------------------------------------------------------------------------------------------------------
+def vllm(**more: Any) -> Member:
+    said = {"llm_on_request": True, "vllm_port": 8001, **more}
+    return deployments.member(executor="mp", ranks=(2,), gpus=2, **said)
+
+
+def test_vllm_listens_behind_the_program_and_is_started_by_it_alone() -> None:
+    mine = vllm()
+    section = vllm_section(mine, {})
+    command = section["container"]["command"]
+    assert command[command.index("--host") : command.index("--host") + 4] == ["--host", "127.0.0.1", "--port", "18001"]
+    settings = section["on_request"]["settings"]
+    assert (settings["listen"], settings["inner"]) == (["0.0.0.0", 8001], ["127.0.0.1", 18001])
+    assert (settings["state"], settings["look_seconds"], settings["counted_seconds"]) == ("/run/llm-probe", 30, 3)
+    assert section["url"] == "http://10.0.0.1:8001"
+    assert "--seconds=900" in section["ask"]
+    # No pauses of its own between starts.
+    assert section["container"]["environment"]["LLM_STARTS_FILE"] == "/dev/null"
+    assert collective_section(mine, {}) == {"possible": False}, "the GPUs may be another deployment's"
+
+
+def test_vllm_that_is_always_loaded_is_as_before() -> None:
+    section = vllm_section(vllm(llm_on_request=False), {})
+    command = section["container"]["command"]
+    assert command[command.index("--host") : command.index("--host") + 4] == ["--host", "0.0.0.0", "--port", "8001"]
+    assert section["on_request"] == {}
+    assert "LLM_STARTS_FILE" not in section["container"]["environment"]
+    assert collective_section(vllm(llm_on_request=False), {})["possible"]
+
+
+def test_vllm_without_a_key_is_open_to_clients_as_it_is_elsewhere() -> None:
+    settings = on_request_section(vllm(vllm_api_key_enabled=False))["settings"]
+    assert (settings["listen"], settings["keys"]) == (["0.0.0.0", 8001], [])

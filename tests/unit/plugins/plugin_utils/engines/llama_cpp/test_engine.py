@@ -76,7 +76,11 @@ def test_several_may_take_turns_on_the_gpus_of_a_machine() -> None:
     assert codes(llm_on_request=False) == ["gpu_claimed_twice"]
     assert codes(llama_cpp_port=18000) == ["ports_of_two_deployments"], "where the other server listens"
     vllm = {"llm_engine": "vllm", "vllm_model": "lab/tiny", "vllm_version": "0.8.5.post1", "vllm_port": 8001}
-    assert codes(**vllm) == ["engine_not_on_request"]
+    assert codes(**vllm) == []
+    assert codes(**vllm, vllm_executor="ray") == ["on_request_of_more"]
+    assert "on_request_of_more" in codes(**vllm, vllm_runtime="venv")
+    ollama = {"llm_engine": "ollama", "ollama_model": "lab/tiny", "ollama_version": "0.12.3", "ollama_port": 8001}
+    assert codes(**ollama) == ["engine_not_on_request"]
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -211,6 +211,16 @@ def test_images_and_options_are_those_of_the_release() -> None:
     assert "/v1/responses" in ENGINE.paths(["0.18.0"])
 
 
+def test_one_that_is_loaded_on_request_listens_behind_the_program_that_loads_it() -> None:
+    found = SITE.server(llm_on_request=True, lmdeploy_port=8001)
+    command = found["container"]["command"]
+    assert command[command.index("--server-name") + 1] == "127.0.0.1"
+    assert command[command.index("--server-port") + 1] == "18001"
+    settings = found["on_request"]["settings"]
+    assert (settings["listen"], settings["inner"]) == (["0.0.0.0", 8001], ["127.0.0.1", 18001])
+    assert (found["url"], settings["counted_seconds"]) == ("http://10.0.0.1:8001", 3)
+
+
 def test_without_a_key_it_listens_on_its_own_host_only() -> None:
     assert "127.0.0.1" in SITE.plan(lmdeploy_api_key_enabled=False)["predicted"]["warnings"][-1]
     found = SITE.server(lmdeploy_api_key_enabled=False)
