@@ -22,6 +22,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 
 # Drivers of cards all of which do RDMA.
 RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core")
+# By host and interface the port of RDMA; empty where there is none.
+Used = dict[str, dict[str, str]]
 
 
 def agreement(hosts: Hosts, deployment: Deployment) -> Agreed:
@@ -84,14 +86,14 @@ def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str
         yield hosts.finding("rdma_unused", list(idle), "; ".join(idle.values()), where, names=hosts.names(list(idle)))
 
 
-def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> dict[str, dict[str, str]]:
+def used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> Used:
     """By host each interface that NCCL will use, with its port of RDMA where there is one."""
     known: dict[str, dict[str, object]] = {
         host: {"interface": interfaces[host], "rdma": hosts.facts[host].get("llm_rdma_found")}
         for host in deployment.seen
         if interfaces.get(host)
     }
-    used: dict[str, dict[str, str]] = {}
+    used: Used = {}
     for host in known:
         rdma = rdma_of(host, known)
         found = hosts.facts[host].get("llm_rdma_found") or ()
@@ -118,7 +120,7 @@ def _storage_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> F
 
     Shares by TCP over the cluster's own network are what most sites have: worth a word are RDMA of both kinds on one port, and ports of InfiniBand beside it.
     """
-    used = _used_by_nccl(hosts, deployment, agreed["interfaces"])
+    used = used_by_nccl(hosts, deployment, agreed["interfaces"])
     said: dict[str, str] = {}
     ports: list[str] = []
     for host, mine in used.items():

@@ -57,7 +57,7 @@ def test_all_that_is_known_of_a_host() -> None:
         "tensor_parallel_size": 2, "pipeline_parallel_size": 1,
         "executor": "auto", "cpu_offload_gib": 4, "swap_space_gib": 8, "object_store_gib": 3,
         "driver_method": "runfile", "driver_version": "", "docker_method": "auto", "docker_address_pools": [],
-        "docker_registry_mirrors": None, "toolkit_method": None, "power_limit_watts": 0, "host_dir": "/opt/llm",
+        "docker_registry_mirrors": None, "docker_repository_url": None, "toolkit_method": None, "toolkit_repository_url": None, "power_limit_watts": 0, "host_dir": "/opt/llm",
         "offline": True, "services": [],
         "ports": {"vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002},
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
