@@ -131,7 +131,14 @@ UNITS = (
     *("containerd.service", "docker.service", "kubelet.service", "snap.docker.dockerd.service"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
     # Who gives GPUs to others as well.
-    *("slurmd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service", "nomad.service"),
+    *(
+        "slurmd.service",
+        "k3s.service",
+        "k3s-agent.service",
+        "rke2-server.service",
+        "rke2-agent.service",
+        "nomad.service",
+    ),
     # Who decides what may run, who puts the host to sleep, and who renews packages by night.
     *(
         "fapolicyd.service",

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts impo
     amount,
     whole_number,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network import Used, used_by_nccl
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network import ports_of_nccl
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
 # States of a port of InfiniBand whose link is up and to which no subnet manager has given an address (IBTA, PortState).
@@ -28,13 +28,8 @@ PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
 DMA_BUF_KERNEL = (5, 12)
 # Cards that no other device may read.
 _CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
-
-
-def rdma_ports(hosts: Hosts, host: str, used: Used) -> list[Mapping[str, Any]]:
-    """The ports that NCCL will use on a host."""
-    names = set((used.get(host) or {}).values()) - {""}
-    found = mappings(hosts.facts[host].get("llm_rdma_found"))
-    return [port for port in found if f"{port.get('device')}:{port.get('port')}" in names]
+# By host the ports of RDMA that NCCL will use.
+Used = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def _waiting(hosts: Hosts, deployment: Deployment, _agreed: Agreed, _used: Used) -> Findings:
@@ -53,7 +48,7 @@ def _speeds(hosts: Hosts, deployment: Deployment, agreed: Agreed, used: Used) ->
     found: dict[int, list[str]] = {}
     for host in deployment.seen:
         mine = agreed["interfaces"].get(host)
-        rates = [int(amount(port.get("rate_gbps")) * 1000) for port in rdma_ports(hosts, host, used)]
+        rates = [int(amount(port.get("rate_gbps")) * 1000) for port in used.get(host, ())]
         speeds = [
             whole_number(entry.get("speed_mbps"))
             for entry in interfaces_from_facts(hosts.facts[host])
@@ -87,7 +82,7 @@ def _far(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -> F
         near = {seat["numa_node"] for seat in seats if isinstance(seat.get("numa_node"), int)}
         ports = {
             f"{port['device']}:{port['port']}": port["numa_node"]
-            for port in rdma_ports(hosts, host, used)
+            for port in used.get(host, ())
             if isinstance(port.get("numa_node"), int)
         }
         if near and ports and not near & set(ports.values()):
@@ -108,7 +103,7 @@ def _direct(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -
         modules = hosts.found(host, "host").get("modules")
         names = [str(gpu.get("name")) for gpu in hosts.own_gpus(host)]
         can = names and not any(_CONSUMER.search(name) for name in names)
-        ports = rdma_ports(hosts, host, used)
+        ports = used.get(host, ())
         if modules is None or not can or not ports or not hosts.loaded_driver(host):
             continue
         if not set(PEER_MODULES) & set(modules) and not _by_dma_buf(hosts, host):
@@ -122,7 +117,7 @@ def fabric_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Fin
     """What slows down the traffic between hosts; nothing of a deployment with one host."""
     if len(deployment.members) < 2:
         return
-    used = used_by_nccl(hosts, deployment, agreed["interfaces"])
+    used = ports_of_nccl(hosts, deployment, agreed["interfaces"])
     for rule in RULES:
         for entry in rule(hosts, deployment, agreed, used):
             yield {**entry, "where": message("where_hosts_network", hosts.lang)}

@@ -155,6 +155,7 @@ def _wanted(variables: Mapping[str, object], records: Records) -> dict[str, obje
         "driver_method": variables["nvidia_driver_method"],
         "driver_version": variables["nvidia_driver_version"],
         "docker_method": variables["docker_method"],
+        "docker_version": variables.get("docker_version"),
         "docker_address_pools": variables["docker_address_pools"],
         "docker_registry_mirrors": variables.get("docker_registry_mirrors"),
         "docker_repository_url": variables.get("docker_repository_url"),

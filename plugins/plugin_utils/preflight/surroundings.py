@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     DEB,
     Mirror,
     docker_repository,
+    package_plan,
     system_of,
     toolkit_repository,
 )
@@ -167,7 +168,11 @@ def _too_old(picture: Picture) -> Said:
     """An engine that stays, and whose containers cannot start threads."""
     version = str(picture.engine.get("version") or "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-    if numbers and numbers < OLDEST_ENGINE and not picture.docker_method:
+    method = picture.docker_method
+    wanted = package_plan(picture.hosts.facts[picture.name], "docker", method)["packages"] if method else []
+    # Packages that are there are not renewed, unless a version is asked for.
+    installed = bool(set(wanted) & set(picture.packages)) and not picture.hosts.get(picture.name, "docker_version")
+    if numbers and numbers < OLDEST_ENGINE and (not method or installed):
         yield {"value": version, "least": ".".join(map(str, OLDEST_ENGINE))}
 
 
