@@ -6,7 +6,8 @@ its program does not start.
 usage: python benchmarks/hosts.py [--count N] [--seed N] [--dockerd PROGRAM]
 
 Each case draws what is there (an engine by packages, static archive, snap or none; its flags, daemon.json and swarm; packages and units of others;
-mounts, Secure Boot, compilers, GPUs; what kernel, modules, apt and packet filters are told, what the host is) and what is asked (methods and variables of the roles docker and nvidia_driver), and puts both through preflight and
+mounts, Secure Boot, compilers, GPUs; what kernel, modules, apt and packet filters are told, what the host is) and what is asked (methods and
+variables of the roles docker and nvidia_driver), and puts both through preflight and
 the decisions of these roles, as a run does. What preflight or a role refuses, is not decided. Of what is decided is counted:
 
   stopped   a service of others that stops: a restart of an engine in a swarm, an engine that makes room without being asked to, containerd of others
@@ -361,7 +362,7 @@ def judge(case: Case, dockerd: str) -> tuple[str, list[str]]:
         wrong.append("stopped: containerd of Kubernetes")
     if section["method"] == "repository" and {"runc", "containerd", "podman-docker"} & set(case.packages):
         wrong.append("removed: packages of others")
-    why = unreadable(case.sources, section["repository"])
+    why = unreadable(case.sources, section.get("repository"))
     if why and section["method"] in ("packages", "repository") and not case.engine:
         wrong.append(f"invalid: {why}")
     plan = case.decide_driver()

@@ -18,7 +18,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
-
 # An image of an engine has tens of thousands of files; weights and packages are few.
 IMAGE_FILES, OTHER_FILES = 100_000, 1_000
 

@@ -13,7 +13,9 @@ Told = Callable[[Hosts, str], str]
 
 
 def _identity(hosts: Hosts, host: str) -> str:
-    return str(hosts.found(host, "host").get("machine_id") or "")
+    """That of a machine. A container may have taken over the identity of the machine around it."""
+    found = hosts.found(host, "host")
+    return "" if found.get("container") else str(found.get("machine_id") or "")
 
 
 def _name(hosts: Hosts, host: str) -> str:

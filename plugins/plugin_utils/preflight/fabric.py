@@ -79,7 +79,7 @@ def _far(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -> F
     for host in deployment.seen:
         own = {str(gpu.get("bus_id")) for gpu in hosts.own_gpus(host)}
         seats = [seat for seat in mappings(hosts.found(host, "gpu").get("bus")) if str(seat.get("bus_id")) in own]
-        near = {seat["numa_node"] for seat in seats if isinstance(seat.get("numa_node"), int)}
+        near = {node for seat in seats if isinstance(node := seat.get("numa_node"), int)}
         ports = {
             f"{port['device']}:{port['port']}": port["numa_node"]
             for port in used.get(host, ())

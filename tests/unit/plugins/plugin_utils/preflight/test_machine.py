@@ -116,6 +116,7 @@ def test_hosts_that_share_a_machine_are_no_copies() -> None:
     host = {"machine_id": "3f1c0a5e9b7d2c44", "name": {"name": "gpu01", "addresses": ["127.0.1.1"]}}
     codes = ("hosts_same_machine_id", "hosts_same_name")
     assert set(codes) <= set(found_codes({"found": {"host": host}}))
+    assert codes[0] not in found_codes({"found": {"host": {**host, "container": "docker"}}})
     shared = found_codes({"found": {"host": host}, "settings": {"sharing": ["gpu01", "gpu02"]}})
     assert not set(codes) & set(shared)
 
