@@ -20,6 +20,7 @@ def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None,
     facts = {
         "distribution": "Debian",
         "distribution_version": "12",
+        "distribution_major_version": "12",
         "os_family": "Debian",
         "architecture": "x86_64",
         "pkg_mgr": "apt",
