@@ -6,14 +6,18 @@ its program does not start.
 usage: python benchmarks/hosts.py [--count N] [--seed N] [--dockerd PROGRAM]
 
 Each case draws what is there (an engine by packages, static archive, snap or none; its flags, daemon.json and swarm; packages and units of others;
-mounts, Secure Boot, compilers, GPUs) and what is asked (methods and variables of the roles docker and nvidia_driver), and puts both through preflight and
+mounts, Secure Boot, compilers, GPUs; what kernel, modules, apt and packet filters are told, what the host is) and what is asked (methods and
+variables of the roles docker and nvidia_driver), and puts both through preflight and
 the decisions of these roles, as a run does. What preflight or a role refuses, is not decided. Of what is decided is counted:
 
   stopped   a service of others that stops: a restart of an engine in a swarm, an engine that makes room without being asked to, containerd of others
   removed   packages or drivers that the collection has not installed, without its variable for that
-  invalid   daemon.json that its own command line, or ``dockerd --validate`` where --dockerd names an engine since 23.0, does not go with
+  invalid   daemon.json that its own command line, or ``dockerd --validate`` where --dockerd names an engine since 23.0, does not go with; sources of apt
+            that apt does not read, because two of them name different keys for one repository
+  useless   what cannot work there: a driver for a kernel that loads none, an engine whose containers start no threads, files without a place in the file
+            system's table
 
-Exit status 1 where one of the three is not 0, or where too few cases were decided to mean anything.
+Exit status 1 where one of the four is not 0, or where too few cases were decided to mean anything.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +85,51 @@ FOREIGN = (
     {"containerd": "1.6.20", "kubelet": "1.31.2", "runc": "1.1.5"},
     {"podman-docker": "4.9.4"},
 )
+FACTS = {
+    "distribution": "Debian",
+    "distribution_version": "12.5",
+    "distribution_major_version": "12",
+    "distribution_release": "bookworm",
+    "os_family": "Debian",
+    "architecture": "x86_64",
+    "pkg_mgr": "apt",
+}
+REPOSITORY = {"path": "/etc/apt/sources.list.d/docker.list", "url": "https://download.docker.com/linux/debian"}
+# Sources of apt that others left: none, with the key of the role, with another one, of another release, and two that do not go together.
+OTHERS_KEY = "/usr/share/keyrings/docker-archive-keyring.gpg"
+SOURCES: tuple[list[dict[str, str]], ...] = (
+    *([],) * 20,
+    [{**REPOSITORY, "suite": "bookworm", "signed_by": "/etc/apt/keyrings/docker.asc"}],
+    [{**REPOSITORY, "suite": "bookworm", "signed_by": OTHERS_KEY}],
+    [{**REPOSITORY, "suite": "bookworm", "signed_by": ""}],
+    [{**REPOSITORY, "suite": "bullseye", "signed_by": OTHERS_KEY}],
+    [
+        {**REPOSITORY, "suite": "bookworm", "signed_by": OTHERS_KEY},
+        {**REPOSITORY, "path": "/etc/apt/sources.list.d/old.list", "suite": "bookworm", "signed_by": ""},
+    ],
+)
+KERNELS = ("6.1.0-40-amd64",) * 39 + ("5.15.167.4-microsoft-standard-WSL2",)
+LOCKS: tuple[dict[str, Any], ...] = (
+    *({},) * 37,
+    {"kernel_settings": {"kernel.modules_disabled": 1}},
+    {"lockdown": "integrity"},
+    {
+        "blocked_modules": [
+            {"module": "nvidia", "said": "alias nvidia off", "path": "/lib/modprobe.d/x.conf", "wholly": True}
+        ]
+    },
+)
+# What is worth a word, and stops nothing.
+REMARKS: tuple[dict[str, Any], ...] = (
+    {},
+    {"packet_filters": {"legacy": ["filter", "nat"], "program": "nf_tables"}},
+    {"kernel_settings": {"kernel.numa_balancing": 1}, "numa_nodes": 2},
+    {"memory": {"total_mib": 128000, "hugepages_mib": 64000}},
+    {"resolver": {"nameservers": [], "search": [], "missing": "../run/systemd/resolve/stub-resolv.conf"}},
+    {"cpu_missing": ["avx2"]},
+    {"automatic_upgrades": True, "automatic_reboot": True},
+    {"clock_synchronized": False},
+)
 ARCHIVE = {"kind": "docker", "version": "28.5.1", "path": "docker/docker-28.5.1.tgz", "sha256": "0" * 64, "size": 1}
 
 
@@ -120,6 +169,14 @@ class Case:
             ({}, {}, {}, {"mig_enabled": True}, {"persistence_enabled": False}, {"fabric_state": "In Progress"})
         )
         self.gcc = draw.choice((("12", "12"), ("12", "11"), ("", "")))
+        self.version = draw.choice(("28.5.1", "28.5.1", *("26.1.5",) * 16, "20.10.7")) if self.engine else ""
+        self.sources = list(draw.choice(SOURCES))
+        self.kernel = draw.choice(KERNELS)
+        self.container = draw.choice((*("",) * 39, "lxc"))
+        self.lock = dict(draw.choice(LOCKS)) if not self.container else {}
+        self.remark = {**draw.choice(REMARKS), **self.lock}
+        self.free_inodes = draw.choice((None, *(61_000_000,) * 28, 250))
+        self.slurm = draw.random() < 0.1
 
     @property
     def live_restore(self) -> bool:
@@ -142,7 +199,7 @@ class Case:
             "flags": self.flags,
             "config": self.config,
             "swarm": self.swarm,
-            "version": "28.5.1" if self.engine else "",
+            "version": self.version,
         }
         mount = {
             "path": "/opt/llm",
@@ -154,7 +211,14 @@ class Case:
             "engine": engine,
             "packages": self.packages,
             "mounts": [{**mount, "ftype": None}],
-            "units": {"containerd.service": "active", "kubelet.service": "active"} if self.kubernetes else {},
+            "units": {
+                **({"containerd.service": "active", "kubelet.service": "active"} if self.kubernetes else {}),
+                **({"slurmd.service": "active"} if self.slurm else {}),
+            },
+            "package_sources": self.sources,
+            "kernel": self.kernel,
+            "container": self.container,
+            **self.remark,
             "secure_boot": self.secure_boot,
             "module": {},
             "ssh_client": "10.0.0.250",
@@ -162,12 +226,7 @@ class Case:
         }
         loaded = "570.195.03" if self.driver else None
         facts = {
-            "distribution": "Debian",
-            "distribution_version": "12.5",
-            "distribution_major_version": "12",
-            "os_family": "Debian",
-            "architecture": "x86_64",
-            "pkg_mgr": "apt",
+            **FACTS,
             "llm_nics_found": [
                 {"name": "eth0", "addresses": ["10.0.0.1/24"], "speed_mbps": 10000, "mtu": 1500, "up": True}
             ],
@@ -180,12 +239,21 @@ class Case:
             "offline": self.offline,
             "driver_method": self.driver_method,
             "docker_address_pools": self.asked.get("docker_address_pools", []),
+            "toolkit_method": "present",
+            "disks": [self.disk],
         }
         found = check_hosts({"x": {"hosts": ["gpu01"], "head": "gpu01"}}, {"gpu01": facts}, {"gpu01": settings}, LIMITS)
         return [entry["code"] for entry in found["problems"]]
 
+    @property
+    def disk(self) -> dict[str, Any]:
+        """Where the images come to."""
+        room = {"mount": "/", "available_bytes": 1 << 40, "total_bytes": 1 << 41, "free_inodes": self.free_inodes}
+        return {**room, "needs": {"/var/lib/docker": 20 << 30}, "needed_bytes": 20 << 30}
+
     def decide_engine(self) -> tuple[dict[str, Any], str]:
         variables = {**ENGINE, "docker_method": self.method, "llm_offline": self.offline, **self.asked}
+        variables["ansible_facts"] = FACTS
         variables["llm_bundle_dir"] = "/srv/bundle" if self.bundled else ""
         found = {
             "units": self.units,
@@ -236,6 +304,29 @@ def validated(dockerd: str, config: Mapping[str, Any], flags: Mapping[str, Mappi
     return done.stderr.strip()[-200:] if done.returncode else ""
 
 
+def unreadable(sources: list[dict[str, str]], repository: Mapping[str, str] | None) -> str:
+    """Why apt would read none of its sources, with that of the role among them; nothing where it would."""
+    keys: dict[tuple[str, str], str] = {}
+    mine = [{**repository, "signed_by": "/etc/apt/keyrings/docker.asc"}] if repository else []
+    for entry in (*sources, *mine):
+        place = (entry["url"].rstrip("/"), entry["suite"])
+        if keys.setdefault(place, entry["signed_by"]) != entry["signed_by"]:
+            return f"two keys for {place[0]} {place[1]}"
+    return ""
+
+
+def useless(case: Case, section: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[str]:
+    """What is decided and cannot work."""
+    installs = bool(plan["install"]) and not plan["problems"]
+    if installs and not case.driver and (case.lock or case.container or "microsoft" in case.kernel):
+        yield "a driver that the kernel does not load"
+    stays = section["method"] in ("present", "packages") and case.installed_by == "packages"
+    if stays and case.version == "20.10.7":
+        yield "an engine whose containers start no threads"
+    if case.free_inodes == 250:
+        yield "files without a place"
+
+
 def judge(case: Case, dockerd: str) -> tuple[str, list[str]]:
     """refused or decided, and what is wrong with what was decided."""
     if case.preflight():
@@ -271,7 +362,11 @@ def judge(case: Case, dockerd: str) -> tuple[str, list[str]]:
         wrong.append("stopped: containerd of Kubernetes")
     if section["method"] == "repository" and {"runc", "containerd", "podman-docker"} & set(case.packages):
         wrong.append("removed: packages of others")
+    why = unreadable(case.sources, section.get("repository"))
+    if why and section["method"] in ("packages", "repository") and not case.engine:
+        wrong.append(f"invalid: {why}")
     plan = case.decide_driver()
+    wrong += [f"useless: {each}" for each in useless(case, section, plan)]
     if not plan["problems"] and case.driver and case.driver_method in ("auto", "present"):
         if plan["purge"] or plan["uninstall_runfile"] or plan["install"]:
             wrong.append("removed: a driver of others")
@@ -286,7 +381,7 @@ def main() -> int:
     options = parser.parse_args()
     draw = random.Random(options.seed)
     outcomes: Counter[str] = Counter()
-    kinds = Counter({"stopped": 0, "removed": 0, "invalid": 0})
+    kinds = Counter({"stopped": 0, "removed": 0, "invalid": 0, "useless": 0})
     for number in range(options.count):
         case = Case(draw)
         outcome, wrong = judge(case, options.dockerd)

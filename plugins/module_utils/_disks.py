@@ -33,6 +33,8 @@ class DiskNeeds(TypedDict):
     mount: str
     available_bytes: int
     total_bytes: int
+    # Files that can still be made; None where the file system has no fixed number.
+    free_inodes: int | None
     # Bytes by directory, and their sum.
     needs: dict[str, int]
     needed_bytes: int
@@ -104,6 +106,7 @@ def measure_disks(needs: Sequence[Need], docker_root: str) -> list[DiskNeeds]:
                 "mount": _mount_of(folder, device),
                 "available_bytes": status.f_bavail * status.f_frsize,
                 "total_bytes": status.f_blocks * status.f_frsize,
+                "free_inodes": status.f_favail if status.f_files else None,
                 "needs": {},
                 "needed_bytes": 0,
             }

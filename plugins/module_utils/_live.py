@@ -35,6 +35,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
     ask_engine_list,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
+from ansible_collections.baremetal.llm.plugins.module_utils._left import synchronized
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import Reread, read_state, reread, yield_to_others
@@ -389,12 +390,6 @@ def card_firmware(name: str) -> str | None:
 def physical_cards(sysfs_root: str) -> list[str]:
     """The network interfaces that have a device behind them."""
     return sorted(path.split("/")[-2] for path in glob.glob(os.path.join(sysfs_root, "class/net/*/device")))
-
-
-def synchronized(programs: Programs) -> bool | None:
-    """Whether something sets the clock by others; None where systemd does not know."""
-    said = programs.answer("timedatectl", "show", "--property=NTPSynchronized", "--value").strip()
-    return {"yes": True, "no": False}.get(said)
 
 
 def certificates(paths: Sequence[str]) -> dict[str, str | None]:

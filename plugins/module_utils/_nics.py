@@ -74,6 +74,8 @@ class Port(TypedDict):
     rate_gbps: float | None
     interface: str | None
     gids: list[Gid]
+    # The node of the processor that its card hangs on.
+    numa_node: int | None
 
 
 class NicFacts(TypedDict):
@@ -213,6 +215,7 @@ def _port(root: str, device: str, port: str) -> Port:
         "rate_gbps": float(rate.group(1)) if rate else None,
         "interface": next((gid["interface"] for gid in gids if gid["interface"]), None) or next(iter(by_port), None),
         "gids": gids,
+        "numa_node": digits(_read(root, "class/infiniband", device, "device/numa_node")),
     }
 
 

@@ -12,6 +12,7 @@ import re
 import struct
 from typing import TypedDict
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import kernel_driver, normal_bus_id, pci_folders
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 
@@ -39,6 +40,8 @@ class Seat(TypedDict):
     iommu: str
     # The bridges above it that send what goes to others of them another way.
     redirecting: list[str]
+    # None where the host has one node only, or nobody tells.
+    numa_node: int | None
 
 
 def acs_control(config: bytes) -> int | None:
@@ -85,6 +88,11 @@ def redirecting(folder: str) -> list[str]:
     return sorted(found)
 
 
+def numa_node(folder: str) -> int | None:
+    """The node of the processor that a device hangs on; the kernel says -1 where the firmware does not tell."""
+    return digits(read(folder, "numa_node").strip())
+
+
 def bus_facts(sysfs_root: str = "/sys") -> list[Seat]:
     """Every GPU of NVIDIA with its address, what the kernel has bound to it, and what of the bus keeps it from others."""
     return [
@@ -94,6 +102,7 @@ def bus_facts(sysfs_root: str = "/sys") -> list[Seat]:
             "window_missing": window_is_missing(read(folder, "resource")),
             "iommu": read(folder, "iommu_group/type").strip(),
             "redirecting": redirecting(folder),
+            "numa_node": numa_node(folder),
         }
         for folder in pci_folders(sysfs_root)
     ]

@@ -30,6 +30,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import 
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import parse_packages as parse_driver_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
+from ansible_collections.baremetal.llm.plugins.module_utils._left import Left, left
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -86,7 +87,7 @@ class Engine(TypedDict):
     no_proxy: str
 
 
-class Picture(Compilers):
+class Picture(Compilers, Left):
     """A host as it is before anything is changed."""
 
     engine: Engine
@@ -123,12 +124,21 @@ PACKAGES = frozenset(
     (
         *("containerd", "containerd.io", "runc", "crun", "podman", "podman-docker", "buildah", "kubelet", "k3s"),
         *("docker", "docker.io", "docker-ce", "docker-ce-cli", "docker-cli", "docker-engine", "moby-engine"),
-        *("libc6", "libc6-dev"),
+        *("libc6", "libc6-dev", "nvidia-container-toolkit", "nvidia-container-toolkit-base"),
     )
 )
 UNITS = (
     *("containerd.service", "docker.service", "kubelet.service", "snap.docker.dockerd.service"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
+    # Who gives GPUs to others as well.
+    *(
+        "slurmd.service",
+        "k3s.service",
+        "k3s-agent.service",
+        "rke2-server.service",
+        "rke2-agent.service",
+        "nomad.service",
+    ),
     # Who decides what may run, who puts the host to sleep, and who renews packages by night.
     *(
         "fapolicyd.service",
@@ -138,7 +148,7 @@ UNITS = (
         "dnf-automatic-install.timer",
     ),
 )
-MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "overlay", "ib_uverbs")
+MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "nv_peer_mem", "overlay", "ib_uverbs")
 CONTAINERD_ROOT = "/var/lib/containerd"
 _SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
 _BOOLEANS = ("haproxy_connect_any", "keepalived_connect_any")
@@ -359,6 +369,7 @@ def picture(
         "python": platform.python_version(),
         "dnf": any(importlib.util.find_spec(name) for name in ("dnf", "libdnf5")),
         **compilers(programs, release),
+        **left(programs, sysfs_root, proc_root, base),
     }
 
 

@@ -201,7 +201,8 @@ ansible_facts:
       description:
         - The GPUs and the driver, as RV(baremetal.llm.gpu_facts#module:gpu_facts) holds them.
         - Besides, C(bus) has every GPU on the PCI bus with its C(bus_id), the C(kernel_driver) that the kernel has bound to it, whether the firmware gave its
-          memory no addresses (C(window_missing)), the kind of its group in the IOMMU (C(iommu)), and the bridges above it that redirect (C(redirecting)).
+          memory no addresses (C(window_missing)), the kind of its group in the IOMMU (C(iommu)), the bridges above it that redirect (C(redirecting)), and its
+          C(numa_node).
       type: dict
     llm_gpus_found:
       description: The list C(gpus) of RV(ansible_facts.llm_gpu).
@@ -225,7 +226,7 @@ ansible_facts:
     llm_rdma_found:
       description:
         - The ports of the RDMA devices, each with C(device), C(port), C(state), C(active), C(link_layer) (V(InfiniBand) or
-          V(Ethernet)), C(rate_gbps), C(interface) and C(gids), each of these with C(index), C(gid), C(type) and C(interface).
+          V(Ethernet)), C(rate_gbps), C(interface), C(numa_node) and C(gids), each of these with C(index), C(gid), C(type) and C(interface).
       type: list
       elements: dict
     llm_dynamic_ports:
@@ -360,6 +361,53 @@ ansible_facts:
           description: The version of control groups.
           type: int
           sample: 2
+        container:
+          description: The kind of container that the host is (V(lxc), V(docker)), empty for a machine.
+          type: str
+          sample: ""
+        machine_id:
+          description: A digest of the identity in C(/etc/machine-id).
+          type: str
+          sample: 3f1c0a5e9b7d2c44
+        kernel_settings:
+          description: Settings of the kernel that matter, and as C(lockdown) how far it is locked down, as C(numa_nodes) how many nodes it has.
+          type: dict
+          sample: {"kernel.modules_disabled": 0, "kernel.numa_balancing": 1}
+        cpu_missing:
+          description: Which instructions the processor lacks of those that engines use.
+          type: list
+          elements: str
+          sample: [avx2]
+        blocked_modules:
+          description: >-
+            What keeps modules of the driver from being loaded, with C(module), what is C(said), the C(path) of the file, and whether it holds C(wholly).
+          type: list
+          elements: dict
+          sample: []
+        module_options:
+          description: The options with which they are loaded, with what is C(said) and the C(path) of the file.
+          type: list
+          elements: dict
+          sample: []
+        resolver:
+          description: The C(nameservers) and the C(search) domains of C(/etc/resolv.conf), and where a link that leads nowhere leads to (C(missing)).
+          type: dict
+          sample: {"nameservers": ["10.0.0.53"], "search": [], "missing": ""}
+        package_sources:
+          description: The repositories that apt knows, each with C(path), C(url), C(suite) and C(signed_by).
+          type: list
+          elements: dict
+          sample: []
+        packet_filters:
+          description: The tables of the old packet filter (C(legacy)), and which one the C(program) iptables writes into, V(nf_tables) or V(legacy).
+          type: dict
+          sample: {"legacy": [], "program": "nf_tables"}
+        automatic_reboot:
+          description: Whether the host may reboot after packages were renewed.
+          type: bool
+        clock_synchronized:
+          description: Whether something sets the clock; V(null) where systemd does not know.
+          type: bool
         python:
           description: The release of the Python that answered, and as C(dnf) whether it has the modules of that program.
           type: str
@@ -382,7 +430,7 @@ ansible_facts:
     llm_disks:
       description:
         - The file systems to which something of the bundle comes, each with C(mount), C(available_bytes) (free for everybody),
-          C(total_bytes), C(needed_bytes) (still to come to it) and C(needs) (the same per directory).
+          C(total_bytes), C(free_inodes) (files that can still be made), C(needed_bytes) (still to come to it) and C(needs) (the same per directory).
         - Directories that do not exist yet count for the file system on which they would be made, and what is there already is
           not needed a second time.
       type: list
@@ -391,6 +439,7 @@ ansible_facts:
         - mount: /
           available_bytes: 1234567890
           total_bytes: 9234567890
+          free_inodes: 61000000
           needed_bytes: 234567890
           needs: {"/opt/llm": 234567890}
     llm_firewall:

@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import unreached
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import agree_interfaces
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import explain_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 
@@ -174,6 +175,21 @@ def rdma(report: Report) -> str:
     return "" if found == report["hca"] else f"NCCL_IB_HCA={found}"
 
 
+def environment(report: Report) -> str:
+    """What programs that talk to other hosts are told."""
+    hosts = {f"gpu{number}": {"interface": numbered(report["interface"], number), "rdma": []} for number in (1, 2)}
+    found = cluster_environment("gpu1", hosts)
+    wrong = {name: found.get(name) for name, value in report["variables"].items() if found.get(name) != value}
+    return f"{wrong}" if wrong else ""
+
+
+def agreed(report: Report) -> str:
+    """The network that the hosts agree on."""
+    hosts = {f"gpu{number}": numbered(report["interfaces"], number) for number in (1, 2)}
+    found = agree_interfaces(hosts)["network"]
+    return "" if found == report["network"] else found
+
+
 class Recorded:
     """Programs of a host that answer what they answered there."""
 
@@ -209,13 +225,16 @@ def config_space(control: str) -> bytes:
 
 
 def plant(root: Path, tree: Mapping[str, str]) -> None:
-    """The files of a host below a folder: a text after ``-> `` is where a link leads, one after ``acs `` a bridge's control."""
+    """The files of a host below a folder: a text after ``-> `` is where a link leads, after ``=> `` where one leads nowhere, one after ``acs `` a bridge's
+    control."""
     for name, text in tree.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if text.startswith("-> "):
             (root / text[3:]).mkdir(parents=True, exist_ok=True)
             path.symlink_to(root / text[3:])
+        elif text.startswith("=> "):
+            path.symlink_to(text[3:])
         elif text.startswith("acs "):
             path.write_bytes(config_space(text[4:]))
         else:
@@ -228,7 +247,8 @@ def tree(report: Report) -> str:
         root = Path(folder)
         plant(root, report["tree"])
         sysfs, proc = str(root / "sys"), str(root / "proc")
-        programs_there = Recorded({"dpkg-query": report["dpkg"]} if "dpkg" in report else {})
+        packages = {"dpkg-query": report["dpkg"]} if "dpkg" in report else {}
+        programs_there = Recorded({**packages, **report.get("programs", {})})
         answers = TWO_CARDS if report.get("smi") == "two_cards_over_pcie" else {}
         driver = {**NO_DRIVER, **report.get("driver", {})}
         cards = _gpu.pci_gpus(sysfs)
@@ -237,7 +257,8 @@ def tree(report: Report) -> str:
         host = {"kernel": report.get("kernel", "6.8.0"), **picture}
         read["bus"] = _pci.bus_facts(sysfs)
     found = {"gpu": read, "host": {**host, "module": {}, "dnf": None, "mounts": []}}
-    return wrong_codes(report, found_codes({**report, "found": found, "facts": {"llm_gpus_found": read["gpus"]}}))
+    facts = {**report.get("facts", {}), "llm_gpus_found": read["gpus"]}
+    return wrong_codes(report, found_codes({**report, "found": found, "facts": facts}))
 
 
 def smi(report: Report) -> str:
@@ -331,7 +352,7 @@ JUDGES: dict[str, Callable[[Report], str]] = {
     each.__name__: each
     for each in (
         *(check, engine, gpus, driver, rdma, devices, diagnosis, said, reading, containers, probe),
-        *(smi, tree, packages_wait, hashes, limits),
+        *(smi, tree, packages_wait, hashes, limits, environment, agreed),
     )
 }
 

@@ -18,6 +18,19 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
+# An image of an engine has tens of thousands of files; weights and packages are few.
+IMAGE_FILES, OTHER_FILES = 100_000, 1_000
+
+
+def inode_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
+    """File systems with room, and without a place in their table of files: the error is the same, that no space is left."""
+    for disk in hosts.get(host, "disks") or ():
+        free, parts = disk.get("free_inodes"), [path for path, size in disk["needs"].items() if size]
+        images = any(name in path for path in parts for name in ("docker", "containerd"))
+        least = IMAGE_FILES if images else OTHER_FILES
+        if parts and free is not None and int(free) < least:
+            yield hosts.finding("inodes_too_few", [host], str(free), host=host, mount=disk["mount"], least=least)
+
 
 def disk_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
     reserve = int(float(hosts.limits.get("disk_reserve_gib") or 0) * GIB)

@@ -15,14 +15,20 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import Agreed
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.capacity import disk_findings, memory_findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.capacity import (
+    disk_findings,
+    inode_findings,
+    memory_findings,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clones import clone_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.driver import (
     driver_findings,
     image_findings,
     same_driver_findings,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.environment import environment_findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.fabric import fabric_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.gpus import (
     declaration_findings,
     health_findings,
@@ -64,7 +70,7 @@ def severity_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
 # What comes of a value in the place of another one.
 _GARBAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 # In the order in which they are printed: of all hosts together, then for each deployment.
-RULES = (severity_findings, system_findings, clock_findings)
+RULES = (severity_findings, system_findings, clock_findings, clone_findings)
 HOST_RULES = (
     setting_findings,
     history_findings,
@@ -74,7 +80,10 @@ HOST_RULES = (
     health_findings,
 )
 DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
-LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
+LATER_HOST_RULES = (
+    *(name_findings, disk_findings, inode_findings, memory_findings),
+    *(port_findings, process_findings, crash_findings),
+)
 
 
 def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:
@@ -84,6 +93,7 @@ def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -
     for deployment_rule in DEPLOYMENT_RULES:
         yield from deployment_rule(hosts, deployment)
     yield from interface_findings(hosts, deployment, agreed)
+    yield from fabric_findings(hosts, deployment, agreed)
     for host in deployment.seen:
         for rule in LATER_HOST_RULES:
             yield from rule(hosts, deployment, host)

@@ -147,8 +147,16 @@ def _over_pcie(picture: Picture) -> set[str]:
     return {str(gpu.get("bus_id")) for gpu in picture.gpus if f"GPU{gpu.get('index')}" in found}
 
 
+def _reached(picture: Picture) -> set[str]:
+    """The cards that another device reads over PCIe: another card, or with RDMA between several hosts one of the network."""
+    ports = picture.hosts.facts[picture.name].get("llm_rdma_found") or ()
+    if len(picture.deployment.members) > 1 and any(port.get("active") for port in ports):
+        return {str(gpu.get("bus_id")) for gpu in picture.gpus}
+    return _over_pcie(picture)
+
+
 def _iommu(picture: Picture) -> Said:
-    reached = _over_pcie(picture)
+    reached = _reached(picture)
     cards = [str(entry["bus_id"]) for entry in _bus(picture) if entry.get("iommu") in TRANSLATED]
     cards = [card for card in cards if card in reached]
     if cards:
@@ -156,7 +164,7 @@ def _iommu(picture: Picture) -> Said:
 
 
 def _redirects(picture: Picture) -> Said:
-    reached = _over_pcie(picture)
+    reached = _reached(picture)
     bridges = {
         str(bridge)
         for entry in _bus(picture)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What others did to a host before: one table from what was found (module_utils/_picture.py, _gpu.py, _pci.py) to what that means.
 
-The rows about the kernel, the driver, the bus and the cards are in ``hardware.py``, those about file systems of a special kind, about what stands around
+The rows about what the host is and how its kernel is set are in ``machine.py``, those about kernels on disk, the driver, the bus and the cards in
+``hardware.py``, those about file systems of a special kind, about what stands around
 the engine and about guards of the system in ``surroundings.py``. A row of ``JUDGEMENTS`` has the code of a finding and the function that says where it
 holds. The severity of the code stands in ``severities.py``, and what to do about it in the catalogue of messages.
 """
@@ -17,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import MANAGERS, RPM, package_plan
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hardware import HARDWARE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.machine import MACHINE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.surroundings import SURROUNDINGS
@@ -219,6 +221,7 @@ JUDGEMENTS: Judgements = {
     "filesystem_without_ftype": _ftype,
     "mount_noexec": _noexec,
     "selinux_host_dir": _host_dir_label,
+    **MACHINE,
     **HARDWARE,
     **SURROUNDINGS,
 }

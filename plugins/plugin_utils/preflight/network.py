@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -84,20 +85,30 @@ def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str
         yield hosts.finding("rdma_unused", list(idle), "; ".join(idle.values()), where, names=hosts.names(list(idle)))
 
 
-def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> dict[str, dict[str, str]]:
-    """By host each interface that NCCL will use, with its port of RDMA where there is one."""
+def ports_of_nccl(
+    hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """By host the ports of RDMA that NCCL will use, as gather found them."""
     known: dict[str, dict[str, object]] = {
         host: {"interface": interfaces[host], "rdma": hosts.facts[host].get("llm_rdma_found")}
         for host in deployment.seen
         if interfaces.get(host)
     }
-    used: dict[str, dict[str, str]] = {}
+    used: dict[str, list[Mapping[str, Any]]] = {}
     for host in known:
         rdma = rdma_of(host, known)
+        names = rdma.ports if rdma else ()
         found = hosts.facts[host].get("llm_rdma_found") or ()
-        ports = {f"{port['device']}:{port['port']}": port.get("interface") for port in found}
-        used[host] = {str(ports[name]): name for name in (rdma.ports if rdma else ()) if ports.get(name)}
-        used[host].setdefault(interfaces[host]["interface"], "")
+        used[host] = [port for port in found if f"{port['device']}:{port['port']}" in names]
+    return used
+
+
+def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> dict[str, dict[str, str]]:
+    """By host each interface that NCCL will use, with its port of RDMA where there is one."""
+    used: dict[str, dict[str, str]] = {}
+    for host, ports in ports_of_nccl(hosts, deployment, interfaces).items():
+        led_to = {str(port["interface"]): f"{port['device']}:{port['port']}" for port in ports if port.get("interface")}
+        used[host] = {interfaces[host]["interface"]: "", **led_to}
     return used
 
 

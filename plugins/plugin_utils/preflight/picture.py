@@ -77,6 +77,15 @@ class Picture:
             return "static" if self.hosts.get(self.name, "offline") else REPOSITORY
         return asked
 
+    @property
+    def toolkit_method(self) -> str:
+        """How the role nvidia_container_toolkit will install the toolkit; empty where it installs none, or where only the bundle tells."""
+        asked = str(self.hosts.get(self.name, "toolkit_method") or AUTO)
+        there = any(name in self.packages for name in ("nvidia-container-toolkit", "nvidia-container-toolkit-base"))
+        if asked == PRESENT or (asked == AUTO and (there or self.hosts.get(self.name, "offline"))):
+            return ""
+        return REPOSITORY if asked == AUTO else asked
+
     def mounts(self, *paths: str) -> Iterator[Mapping[str, Any]]:
         """The file systems of folders, or of all that were looked at."""
         for entry in self.found.get("mounts") or ():

@@ -1,6 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""File systems that engine or collection cannot live on, what stands around the engine, and guards of the system: rows of the table in ``history.py``."""
+"""File systems that engine or collection cannot live on, what stands around the engine and its packages, guards of the system, and who else uses the
+host: rows of the table in ``history.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._picture import CONTAINERD_ROOT
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT, REPOSITORY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    DEB,
+    Mirror,
+    docker_repository,
+    package_plan,
+    system_of,
+    toolkit_repository,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
@@ -38,6 +47,14 @@ MEMORY = ("tmpfs", "ramfs", "rootfs")
 # Drivers of the engine that make no overlay of the kernel.
 OTHER_DRIVERS = ("vfs", "fuse-overlayfs", "zfs", "btrfs")
 DOCKER_ZONE = "docker"
+# The first engine whose filter of system calls knows clone3, without which programs of glibc 2.34 and later start no thread
+# (https://docs.docker.com/engine/release-notes/20.10/#201010, moby/moby#42836).
+OLDEST_ENGINE = (20, 10, 10)
+# Units that hand out the GPUs of a host to others.
+SCHEDULERS = (
+    *("slurmd.service", "kubelet.service", "k3s.service", "k3s-agent.service"),
+    *("rke2-server.service", "rke2-agent.service", "nomad.service"),
+)
 
 
 # -- file systems ------------------------------------------------------------------------------------------------------
@@ -147,6 +164,88 @@ def _proxy(picture: Picture) -> Said:
         yield {"value": f"NO_PROXY={exceptions}", "proxy": proxy, "registries": picture.hosts.names(hidden)}
 
 
+def _too_old(picture: Picture) -> Said:
+    """An engine that stays, and whose containers cannot start threads."""
+    version = str(picture.engine.get("version") or "")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    method = picture.docker_method
+    wanted = package_plan(picture.hosts.facts[picture.name], "docker", method)["packages"] if method else []
+    # Packages that are there are not renewed, unless a version is asked for.
+    installed = bool(set(wanted) & set(picture.packages)) and not picture.hosts.get(picture.name, "docker_version")
+    if numbers and numbers < OLDEST_ENGINE and (not method or installed):
+        yield {"value": version, "least": ".".join(map(str, OLDEST_ENGINE))}
+
+
+# -- packages and packets ----------------------------------------------------------------------------------------------
+def _planned_sources(picture: Picture) -> Iterator[dict[str, str]]:
+    """The entries of apt that the roles will write (roles/common/templates/publisher.sources.j2)."""
+    system = system_of(picture.hosts.facts[picture.name])
+    mirrors = [
+        Mirror(str(picture.hosts.get(picture.name, name) or ""))
+        for name in ("docker_repository_url", "toolkit_repository_url")
+    ]
+    for publisher, method, repository in (
+        ("docker", picture.docker_method, docker_repository(system, mirrors[0])),
+        ("nvidia-container-toolkit", picture.toolkit_method, toolkit_repository(system, mirrors[1])),
+    ):
+        if method == REPOSITORY and repository and system.family == DEB:
+            path, key = f"/etc/apt/sources.list.d/{publisher}.sources", f"/etc/apt/keyrings/{publisher}.asc"
+            yield {"path": path, "url": repository["url"], "suite": repository["suite"], "signed_by": key}
+
+
+def _sources(picture: Picture) -> Said:
+    """Two entries for one repository with different keys: apt reads none of its entries then, of whatever repository."""
+    planned = list(_planned_sources(picture))
+    arch = system_of(picture.hosts.facts[picture.name]).arch
+    ours = {entry["path"] for entry in planned}
+    there = [entry for entry in picture.found.get("package_sources") or () if entry["path"] not in ours]
+    seen: dict[tuple[str, str], Mapping[str, str]] = {}
+    for entry in (*there, *planned):
+        # As apt puts it in (sources.list(5)).
+        repository = (str(entry["url"]).rstrip("/").replace("$(ARCH)", arch), str(entry["suite"]))
+        other = seen.setdefault(repository, entry)
+        if other["signed_by"] != entry["signed_by"]:
+            keys = [f"{each['path']}: {each['signed_by'] or '-'}" for each in (other, entry)]
+            severity = ERROR if planned or not picture.engine.get("version") else WARNING
+            said = {"value": " != ".join(keys), "url": repository[0], "path": other["path"]}
+            yield {**said, "severity": severity}
+
+
+def _filters(picture: Picture) -> Said:
+    """Rules in the old tables of the kernel, though the program iptables, and with it the engine, writes into the new ones; or the other way round."""
+    found = picture.found.get("packet_filters") or {}
+    tables = [str(table) for table in found.get("legacy") or ()]
+    firewalls = picture.hosts.facts[picture.name].get("llm_firewall") or {}
+    zones = bool((firewalls.get("firewalld") or {}).get("running"))
+    program = str(found.get("program") or "")
+    mixed = (program == "nf_tables" and tables) or (program == "legacy" and zones)
+    if mixed and not picture.found.get("container"):
+        said = [f"iptables: {program}", *(f"legacy: {table}" for table in tables), *(["firewalld"] if zones else [])]
+        yield {"value": picture.hosts.names(said)}
+
+
+def _resolver(picture: Picture) -> Said:
+    """Nobody to ask for names, on a host that has to load things from the internet, or a file that leads nowhere."""
+    found = picture.found.get("resolver")
+    if found is None or found.get("nameservers"):
+        return
+    missing = str(found.get("missing") or "")
+    if missing or not picture.hosts.get(picture.name, "offline"):
+        yield {"value": f"/etc/resolv.conf -> {missing}" if missing else "/etc/resolv.conf"}
+
+
+# -- who else uses the host --------------------------------------------------------------------------------------------
+def _schedulers(picture: Picture) -> Said:
+    units = [name for name in SCHEDULERS if picture.units.get(name) == "active"]
+    if units:
+        yield {"value": picture.hosts.names(units)}
+
+
+def _reboots(picture: Picture) -> Said:
+    if picture.found.get("automatic_upgrades") and picture.found.get("automatic_reboot"):
+        yield {"value": "Automatic-Reboot"}
+
+
 # -- guards of the system ----------------------------------------------------------------------------------------------
 def _apparmor(picture: Picture) -> Said:
     found = picture.found.get("apparmor") or {}
@@ -174,6 +273,12 @@ SURROUNDINGS: Judgements = {
     "engine_runtime_missing": _default_runtime,
     "engine_zone_conflict": _zone,
     "engine_proxy_hides": _proxy,
+    "engine_too_old": _too_old,
+    "package_sources_conflict": _sources,
+    "packet_filters_mixed": _filters,
+    "resolver_missing": _resolver,
+    "gpus_given_by_others": _schedulers,
+    "reboot_by_upgrades": _reboots,
     "apparmor_parser_missing": _apparmor,
     "fapolicyd_active": _fapolicyd,
     "host_may_sleep": _sleep,

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.history import JUDGEMENTS
 
 from benchmarks import hosts
 
@@ -13,7 +14,7 @@ from benchmarks import hosts
 def test_no_decision_harms_what_is_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["hosts.py", "--count", "60"])
     assert hosts.main() == 0
-    assert "of the decisions: 0 stopped, 0 removed, 0 invalid" in capsys.readouterr().out
+    assert "of the decisions: 0 stopped, 0 removed, 0 invalid, 0 useless" in capsys.readouterr().out
 
 
 def test_a_decision_that_harms_is_seen() -> None:
@@ -28,3 +29,14 @@ def test_a_decision_that_harms_is_seen() -> None:
     outcome, wrong = hosts.judge(case, "")
     assert outcome == "decided"
     assert any(what.startswith("invalid") for what in wrong)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("engine_too_old", "useless"), ("kernel_locked", "useless"), ("package_sources_conflict", "invalid")],
+)
+def test_a_row_that_the_table_lacks_is_missed(monkeypatch: pytest.MonkeyPatch, code: str, kind: str) -> None:
+    monkeypatch.setitem(JUDGEMENTS, code, lambda _picture: iter(()))
+    draw = random.Random(hosts.SEED)
+    decided = (hosts.judge(hosts.Case(draw), "")[1] for _number in range(1000))
+    assert any(what.startswith(kind) for wrong in decided for what in wrong)

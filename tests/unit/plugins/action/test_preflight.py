@@ -56,7 +56,23 @@ INVENTORY: dict[str, Any] = {
 # What depends on the machine that the test runs on, and that all hosts are this machine.
 ELSEWHERE = ("system_not_supported", "architecture_not_supported", "kernel_too_old", "same_address", "disk_too_small")
 ELSEWHERE += ("memory_too_small", "memory_below_weights", "shm_too_small", "port_taken", "service_foreign", "gpu_busy")
-ELSEWHERE += ("no_shared_network", "host_name_unknown", "host_name_elsewhere")
+ELSEWHERE += (
+    "no_shared_network",
+    "host_name_unknown",
+    "host_name_elsewhere",
+    "hosts_same_machine_id",
+    "hosts_same_name",
+)
+ELSEWHERE += ("host_in_wsl", "host_in_container", "cpu_features_missing", "kernel_locked", "numa_balancing_on")
+ELSEWHERE += (
+    "hugepages_reserved",
+    "clock_unsynchronized",
+    "resolver_missing",
+    "packet_filters_mixed",
+    "inodes_too_few",
+)
+ELSEWHERE += ("package_sources_conflict", "reboot_by_upgrades", "gpus_given_by_others", "engine_too_old")
+ELSEWHERE += ("driver_blocked", "driver_options")
 
 
 class Workplace:

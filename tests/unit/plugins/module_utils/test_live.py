@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _live as live
+from ansible_collections.baremetal.llm.plugins.module_utils._left import synchronized
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.told import figures
 
@@ -220,7 +221,7 @@ def test_models_and_disks(tmp_path: Path) -> None:
 
 def test_the_clock_of_a_host() -> None:
     for said, expected in (("yes\n", True), ("no\n", False), ("", None)):
-        assert live.synchronized(FakePrograms(timedatectl=(0, said, ""))) is expected  # type: ignore[arg-type]
+        assert synchronized(FakePrograms(timedatectl=(0, said, ""))) is expected  # type: ignore[arg-type]
     assert [live.moment(text) for text in ("1970-01-01T00:01:00Z", "0001-01-01T00:00:00Z", None)] == [60.0, None, None]
 
 

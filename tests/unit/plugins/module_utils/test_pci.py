@@ -27,6 +27,7 @@ def test_a_card_as_it_should_be(tmp_path: Path) -> None:
         "window_missing": None,
         "iommu": "",
         "redirecting": [],
+        "numa_node": None,
     }
 
 

@@ -256,7 +256,11 @@ def look(
     base = {"host": HOST, "gpu": GPU, "ports": {"ray_min_worker_port": 20000, "ray_max_worker_port": 20010}}
     settings = {
         "gpu01": {**base, "host": {**HOST, **(host or {})}, "gpu": {**GPU, **(gpu or {})}, **said},
-        "gpu02": {**base, **{name: value for name, value in said.items() if name == "driver_method"}},
+        "gpu02": {
+            **base,
+            "host": {**HOST, "name": {"name": "gpu02", "addresses": ["127.0.1.1"]}},
+            **{name: value for name, value in said.items() if name == "driver_method"},
+        },
     }
     return check_hosts(DEPLOYMENTS, seen, settings, {**LIMITS, **(limits or {})}, lang)
 

@@ -39,6 +39,8 @@ def test_each_report_has_its_sources_and_somebody_who_judges_it() -> None:
             "hca",
             "seconds",
             "limits",
+            "variables",
+            "network",
         }
         assert expected & set(report)
 

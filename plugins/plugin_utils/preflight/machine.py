@@ -1,0 +1,121 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host is, and how its kernel, its modules and its processor are set: the rows of the table in ``history.py`` about them.
+
+In a container the kernel's settings are those of the machine around it, and nobody can change them there: rows about these say nothing then.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import GIB, whole_number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
+
+# Containers in which somebody may take himself for the owner of a machine.
+SYSTEM_CONTAINERS = ("lxc", "lxc-libvirt", "systemd-nspawn", "openvz", "vz")
+# Without these not even numpy is loaded, nor anything in an image of EL 9 (x86-64-v2).
+NEEDED_FLAGS = ("ssse3", "sse4_1", "sse4_2", "popcnt", "cx16")
+# Options of the driver's module that somebody set for another purpose, and the code of what comes of each.
+# Source: parameters of the module in NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-reg.h.
+OPTIONS = (
+    (re.compile(r"NVreg_NvLinkDisable=1"), "option_nvlink"),
+    (re.compile(r"NVreg_RegistryDwords=.*RMNvLinkEnable=0x0*(?![0-9a-fA-F])"), "option_nvlink"),
+    (re.compile(r"NVreg_ModifyDeviceFiles=0"), "option_device_files"),
+    (re.compile(r"NVreg_DeviceFileMode=0*(?!0*(?:666|438)$)\d+"), "option_device_mode"),
+)
+# Hugepages that somebody forgot: a tenth of the memory, and not little.
+HUGEPAGES_SHARE, HUGEPAGES_LEAST = 0.1, 8 * GIB
+
+
+# -- what the host is --------------------------------------------------------------------------------------------------
+def _wsl(picture: Picture) -> Said:
+    kernel = str(picture.found.get("kernel") or "")
+    if "microsoft" in kernel.lower():
+        yield {"value": kernel}
+
+
+def _container(picture: Picture) -> Said:
+    kind = str(picture.found.get("container") or "")
+    method = picture.hosts.get(picture.name, "driver_method")
+    if kind in SYSTEM_CONTAINERS and not picture.driver and method != PRESENT:
+        yield {"value": kind}
+
+
+def is_of_the_machine(picture: Picture) -> bool:
+    """Whether the kernel's settings are the host's own."""
+    return not picture.found.get("container")
+
+
+# -- the kernel --------------------------------------------------------------------------------------------------------
+def _locked(picture: Picture) -> Said:
+    """A kernel that loads no module any more, or none that its maker has not signed. With Secure Boot that is another row's matter."""
+    if picture.driver or not is_of_the_machine(picture):
+        return
+    if (picture.found.get("kernel_settings") or {}).get("kernel.modules_disabled") == 1:
+        yield {"value": "kernel.modules_disabled=1"}
+    elif picture.found.get("lockdown") and not picture.found.get("secure_boot"):
+        yield {"value": f"lockdown: {picture.found['lockdown']}"}
+
+
+def _balancing(picture: Picture) -> Said:
+    on = (picture.found.get("kernel_settings") or {}).get("kernel.numa_balancing")
+    nodes = whole_number(picture.found.get("numa_nodes"))
+    if on and nodes > 1 and is_of_the_machine(picture):
+        yield {"value": f"kernel.numa_balancing={on}", "nodes": nodes}
+
+
+def _hugepages(picture: Picture) -> Said:
+    memory = picture.found.get("memory") or {}
+    kept, total = (whole_number(memory.get(name)) << 20 for name in ("hugepages_mib", "total_mib"))
+    if kept >= max(HUGEPAGES_LEAST, total * HUGEPAGES_SHARE) and is_of_the_machine(picture):
+        yield {"value": human_bytes(kept), "total": human_bytes(total)}
+
+
+def _clock(picture: Picture) -> Said:
+    if picture.found.get("clock_synchronized") is False and is_of_the_machine(picture):
+        yield {"value": "NTPSynchronized=no"}
+
+
+# -- the driver's modules ----------------------------------------------------------------------------------------------
+def _blocked(picture: Picture) -> Said:
+    """What keeps the driver's module away. A blacklist holds only where the card asks for the module, as at boot."""
+    blocked = [entry for entry in picture.found.get("blocked_modules") or () if is_of_the_machine(picture)]
+    wholly = [entry for entry in blocked if entry.get("wholly")]
+    for entry in (wholly or blocked)[:1]:
+        severity = ERROR if wholly and not picture.driver else WARNING
+        yield {"value": str(entry["said"]), "path": entry["path"], "severity": severity}
+
+
+def _options(picture: Picture) -> Said:
+    for entry in picture.found.get("module_options") or ():
+        said = str(entry["said"]).replace('"', "")
+        code = next((code for pattern, code in OPTIONS if pattern.match(said)), "")
+        if code:
+            reason = message(code, picture.hosts.lang)
+            yield {"value": said, "path": entry["path"], "reason": reason}
+
+
+# -- the processor -----------------------------------------------------------------------------------------------------
+def _flags(picture: Picture) -> Said:
+    missing = [str(flag) for flag in picture.found.get("cpu_missing") or ()]
+    if missing:
+        severity = ERROR if set(missing) & set(NEEDED_FLAGS) else WARNING
+        yield {"value": picture.hosts.names(missing), "severity": severity}
+
+
+MACHINE: Judgements = {
+    "host_in_wsl": _wsl,
+    "host_in_container": _container,
+    "kernel_locked": _locked,
+    "numa_balancing_on": _balancing,
+    "hugepages_reserved": _hugepages,
+    "clock_unsynchronized": _clock,
+    "driver_blocked": _blocked,
+    "driver_options": _options,
+    "cpu_features_missing": _flags,
+}
