@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import excerp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
 
 display = Display()
 LACKING = "_images_lacking"
@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
         progress = Progress(message("excerpt_writing", lang), 2 * size, display.display, lang)
         try:
             folder = excerpt.make(bundle, records, found, progress.add)
-        except OSError:
+        except (Refused, OSError):
             # There is no room, or the bundle is on a medium that cannot be written.
             return whole
         if size:

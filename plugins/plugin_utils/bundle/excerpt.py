@@ -32,7 +32,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import
     size_of,
     write,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 
 PREFIX = "excerpt-"
@@ -88,12 +88,11 @@ def size_on_disk(found: Parts) -> int:
 
 
 def make(bundle: str, records: Sequence[Record], found: Parts, tell: Callable[[int], None]) -> str:
-    """Write the bundle of these parts and of the wheels with which hosts pass files on, and return its folder. OSError where there is no room."""
+    """Write the bundle of these parts and of the wheels with which hosts pass files on, and return its folder. Refused where there is no room."""
     state = os.path.join(bundle, STATE_DIR)
     os.makedirs(state, exist_ok=True)
     sweep(bundle)
-    if size_on_disk(found) > shutil.disk_usage(state).free:
-        raise OSError("no room")
+    require_room(state, size_on_disk(found), "llm_bundle_dir")
     folder = tempfile.mkdtemp(prefix=PREFIX, dir=state)
     try:
         files = [_write(one, folder, tell) if isinstance(one, Cut) else _at_home(bundle, one) for one in found]

@@ -6,13 +6,14 @@ import hashlib
 import os
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, make_record
 from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import read_images
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import excerpt
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import excerpt, files
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,11 +123,8 @@ def test_without_room_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Mon
     records = bundle(tmp_path, images=list(IMAGES))
     found = excerpt.parts(str(tmp_path), records, [{"references": ["vllm:1"], "layers": []}])
 
-    def full(_path: str) -> Any:
-        return type("Usage", (), {"free": 10})()
-
-    monkeypatch.setattr(excerpt.shutil, "disk_usage", full)
-    with pytest.raises(OSError, match="room"):
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda path: SimpleNamespace(free=10))
+    with pytest.raises(Refused):
         excerpt.make(str(tmp_path), records, found, lambda size: None)
     assert list((tmp_path / ".state").iterdir()) == []
 
