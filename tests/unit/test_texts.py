@@ -74,7 +74,10 @@ EXCEPTIONS = (
         "plugins/plugin_utils/inventory/discover.py",
         r"^(host key|identification|could not|missing sudo|future feature|requires a) |^---\n|^\^\(Task failed: ",
     ),
-    ("plugins/plugin_utils/inventory/discover.py", r"^(must have|received message|no space|password|change your|subsystem|via scp|failed to) "),
+    (
+        "plugins/plugin_utils/inventory/discover.py",
+        r"^(must have|received message|no space|password|change your|subsystem|via scp:|failed to) ",
+    ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What the driver logs, and what nvidia-smi prints of NVLinks.
     ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),
