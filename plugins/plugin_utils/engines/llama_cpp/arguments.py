@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.da
     FETCHES,
     OLDEST,
     SECRET,
+    SPANS,
     SWITCHES,
     TURNED,
     VALUES,
@@ -77,6 +78,8 @@ def _refusal(name: str) -> Text | None:
         return Text("llama_option_closed", name=name)
     if name in FETCHES:
         return Text("llama_option_fetches", name=name)
+    if name in SPANS:
+        return Text("llama_option_spans", name=name)
     known = VALUES | SWITCHES | TURNED
     if name in known:
         return None

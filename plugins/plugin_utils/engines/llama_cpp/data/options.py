@@ -11,7 +11,7 @@ from __future__ import annotations
 # By kind of value: a word or number, a switch, and a switch that can be turned off by no_ before its name.
 _VALUES = """
 threads threads_batch ctx_size predict batch_size ubatch_size keep flash_attn rope_scaling rope_scale rope_freq_base rope_freq_scale yarn_orig_ctx
-yarn_ext_factor yarn_attn_factor yarn_beta_slow yarn_beta_fast cache_type_k cache_type_v rpc load_mode lazy_mode numa device override_tensor n_cpu_moe
+yarn_ext_factor yarn_attn_factor yarn_beta_slow yarn_beta_fast cache_type_k cache_type_v load_mode lazy_mode numa device override_tensor n_cpu_moe
 moe_cache_mib n_cpu_ffn gpu_layers split_mode tensor_split main_gpu fit fit_target fit_ctx override_kv lora lora_scaled model log_verbosity
 spec_draft_type_k spec_draft_type_v samplers seed temp top_k top_p min_p repeat_last_n repeat_penalty presence_penalty frequency_penalty kv_unified_per_slot
 ctx_checkpoints checkpoint_min_step cache_ram pooling parallel mmproj mmproj_device image_min_tokens image_max_tokens mtmd_batch_max_tokens alias tags
@@ -42,3 +42,5 @@ SECRET: dict[str, str] = {"api_key": "api_key_file", "hf_token": ""}
 CLOSED = frozenset(("tools", "tools_runtime", "agent", "mcp_servers_config", "mcp_servers_json", "ui_mcp_proxy"))
 # What fetches from the internet: the bundle brings the model.
 FETCHES = frozenset(("hf_repo", "hf_file", "model_url", "docker_repo", "mmproj_url"))
+# What takes in other hosts, of which neither plan nor firewall knows. Official images are built without it (GGML_RPC, .devops/cuda.Dockerfile).
+SPANS = frozenset(("rpc",))

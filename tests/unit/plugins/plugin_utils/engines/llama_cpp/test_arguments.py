@@ -52,6 +52,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "of nobody": ({"zzz": 2}, "llama_option_unknown", "zzz"),
     "a key": ({"api_key": "s"}, "llama_option_secret", "api_key_file"),
     "a shell for all": ({"tools": "all"}, "llama_option_closed", "tools"),
+    "other hosts": ({"rpc": "192.0.2.12:50052"}, "llama_option_spans", "rpc"),
     "a download": ({"hf_repo": "a/b"}, "llama_option_fetches", "hf_repo"),
 }
 
