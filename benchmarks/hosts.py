@@ -38,8 +38,8 @@ sys.path[:0] = [str(HERE / ".collections"), str(HERE)]
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import arguments, colliding  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import decide_engine  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts  # noqa: E402
 
 from tests.support.host_reports import BARE_DRIVER, CARD, ENGINE, LIMITS  # noqa: E402

@@ -8,8 +8,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import decide_driver
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.toolkit import decide_toolkit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars

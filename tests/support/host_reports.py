@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils import _gpu, _pci, _picture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import unreached
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import agree_interfaces

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._content import digi
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import HostFacts, ModuleKey
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import GpuFacts
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import versions
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_error, merged, versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import install_error, merged, versions
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     Mirror,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import DROP_IN, STATIC_UNIT, decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import decide_driver
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import DROP_IN, STATIC_UNIT, decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import BUNDLED, for_bundle, method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.toolkit import decide_toolkit
 

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import LIMITS, check_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import (
+    LIMITS,
+    SERVICES,
+    WATCHED,
+    check_arguments,
+)
+
+from tests.support.roles import defaults
 
 DEPLOYMENTS = {
     "qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"},
@@ -135,3 +142,12 @@ def test_of_an_environment_that_is_to_be_made_what_the_bundle_holds_and_the_host
         assert mine["base"] == "/usr/bin/python3"
         assert mine["base_python"] == facts["llm_base_python"]
         assert mine["environments"] == [{"python": "3.10", "glibc": "2.31", "fits": fits}]
+
+
+def test_ports_that_are_looked_at_are_those_of_the_roles() -> None:
+    """Where an inventory says nothing, a role's default holds, also for a host that has none of the role's variables."""
+    said = {variable: port for _group, variable, port, _program in SERVICES if variable}
+    said |= {variable: port for variable, port, _program in WATCHED}
+    kept = {**defaults("gateway"), **defaults("monitoring"), **defaults("web_ui")}
+    assert said == {variable: kept[variable] for variable in said}
+    assert len(said) == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import install_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
 GOOD: dict[str, Any] = {
