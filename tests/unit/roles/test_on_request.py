@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import socketserver
@@ -285,10 +287,16 @@ elif words[0] == "stop" and pid():
 """
 
 
+# Each once, and below those that the system gives to connections: one of these could be taken before the program listens.
+PORTS = iter(random.sample(range(20000, 32000), 12000))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for port in PORTS:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("every port is taken")
 
 
 class Host:
