@@ -55,8 +55,9 @@ class ActionModule(ActionBase):
         except (Refused, OSError):
             # There is no room, or the bundle is on a medium that cannot be written.
             return whole
-        if size:
-            saved = sum(one.record["size"] - one.size for one in found if isinstance(one, excerpt.Cut))
+        cuts = [one for one in found if isinstance(one, excerpt.Cut)]
+        if cuts:
+            saved = sum(one.record["size"] - one.size for one in cuts)
             display.display(message("excerpt_written", lang, size=human_bytes(size), saved=human_bytes(saved)))
         # What is written is gone when the images are on their way.
         return {**result, "changed": False, "bundle": folder, "written": folder}
