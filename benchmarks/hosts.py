@@ -6,7 +6,7 @@ its program does not start.
 usage: python benchmarks/hosts.py [--count N] [--seed N] [--dockerd PROGRAM]
 
 Each case draws what is there (an engine by packages, static archive, snap or none; its flags, daemon.json and swarm; packages and units of others;
-mounts, Secure Boot, compilers, GPUs; what kernel, modules, apt and packet filters are told, what the host is) and what is asked (methods and
+mounts, Secure Boot, compilers, GPUs; settings of the kernel, its modules, apt and packet filters; machine or container) and what is asked (methods and
 variables of the roles docker and nvidia_driver), and puts both through preflight and
 the decisions of these roles, as a run does. What preflight or a role refuses, is not decided. Of what is decided is counted:
 

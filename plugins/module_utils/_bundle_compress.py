@@ -79,7 +79,7 @@ def choose(engines: Iterable[str]) -> str:
 
 
 def compress(source: str, target: str, name: str) -> None:
-    """Write source with each layer compressed to target; under its name only when it is complete. LayersError where source is no archive of images."""
+    """Write source with each layer compressed to target; under its name only when it is complete. ArchiveError where source is no archive of images."""
     wrap = writer(name)
     if wrap is None:
         raise ValueError("nothing here writes {0}".format(name))

@@ -15,10 +15,9 @@ import posixpath
 import re
 import tarfile
 import zlib
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple, Protocol, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Protocol, Sequence, Union
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _cuda_compatibility as cuda_compatibility
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._content import texts as texts_of
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
@@ -29,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries impor
     merge,
     read_code,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import ArchiveError, body_of
 
 # Raised with what this reader learns: facts in a manifest that an older one wrote are read again.
 READER = 1
@@ -73,10 +73,6 @@ class Source(Stream, Protocol):
     def seekable(self) -> bool: ...
 
     def seek(self, offset: int, whence: int, /) -> int: ...
-
-
-class ArchiveError(CodedError):
-    """An archive that cannot be read."""
 
 
 class _Layer(NamedTuple):
@@ -188,13 +184,6 @@ def _members(stream: _Forward) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInf
             archive.members.clear()  # type: ignore[attr-defined]
 
 
-def _body(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
-    body = archive.extractfile(member)
-    if body is None:
-        raise ArchiveError("archive_no_content", name=member.name)
-    return body  # type: ignore[return-value]
-
-
 def _path(name: str) -> str:
     return posixpath.normpath("/" + name).lstrip("/")
 
@@ -237,12 +226,12 @@ def _facts(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict
     library = _library(path)
     if library:
         try:
-            return {library: read_code(_body(archive, member), member.size)}
+            return {library: read_code(body_of(archive, member), member.size)}
         except BinaryError as error:
             raise ArchiveError("archive_binary", path=path, reason=error) from error
     if member.size > _LONGEST_TEXT:
         raise ArchiveError("archive_large_text", path=path, size=member.size)
-    text = _body(archive, member).read().decode("utf-8", "replace")
+    text = body_of(archive, member).read().decode("utf-8", "replace")
     if _TORCH_VERSION.search(path):
         found = re.search(r"""^cuda\b[^=]*=\s*['"]([\d.]+)['"]""", text, re.MULTILINE)
         whole = re.search(r"""^__version__\s*=\s*['"]([^'"]+)['"]""", text, re.MULTILINE)
@@ -272,7 +261,7 @@ def read_archive(stream: Source) -> list[dict[str, Any]]:
                 target = posixpath.join(posixpath.dirname(part), member.linkname) if member.issym() else member.linkname
                 links[part] = _path(target)
             elif member.isreg() and member.size:
-                body = _Forward(_body(archive, member))
+                body = _Forward(body_of(archive, member))
                 if body.peek(1) in b"{[":
                     texts[part] = _text(body, member.size, sum(map(len, texts.values())))
                 elif _is_layer(body):

@@ -33,8 +33,8 @@ NOTHING: AbstractSet[str] = frozenset()
 Wrap = Callable[[BinaryIO], ContextManager[Any]]
 
 
-class LayersError(CodedError):
-    """An archive whose layers cannot be told: compressed as a whole, of another form, or damaged."""
+class ArchiveError(CodedError):
+    """An archive of images that cannot be read."""
 
 
 class Image(NamedTuple):
@@ -46,6 +46,8 @@ class Image(NamedTuple):
     # Names of members; a layer under its own name, where the list has a link.
     config: str
     layers: list[str]
+    # Bytes of each layer.
+    sizes: list[int]
     # By layer what it and those below hold; empty where the config does not say.
     chains: list[str]
 
@@ -60,31 +62,29 @@ def chains(contents: Sequence[str]) -> list[str]:
 
 
 def read_images(path: str) -> list[Image]:
-    """The images of an archive. LayersError where they cannot be told, OSError where it cannot be read."""
+    """The images of an archive. ArchiveError if it is compressed as a whole, of another form, or damaged; OSError if the file cannot be read."""
     try:
         with tarfile.open(path, "r:") as archive:
             members = _members(archive)
             return [_image(entry, archive, members) for entry in mappings(_json(archive, members, MANIFEST))]
     except (tarfile.TarError, ValueError, KeyError) as error:
-        raise LayersError("archive_damaged", reason=error) from error
+        raise ArchiveError("archive_damaged", reason=error) from error
 
 
-def needed(images: Sequence[Image], there: AbstractSet[str] = NOTHING) -> list[str]:
-    """The layers without those that are there, each once."""
-    found: dict[str, None] = {}
+def needed(images: Sequence[Image], there: AbstractSet[str] = NOTHING) -> dict[str, int]:
+    """The layers without those that are there, each once, with its bytes."""
+    found: dict[str, int] = {}
     for image in images:
         known = image.chains or [""] * len(image.layers)
-        for layer, chain in zip(image.layers, known):
+        for layer, size, chain in zip(image.layers, image.sizes, known):
             if chain not in there:
-                found[layer] = None
-    return list(found)
+                found[layer] = size
+    return found
 
 
-def size_of(path: str, images: Sequence[Image], there: AbstractSet[str] = NOTHING) -> int:
+def size_of(images: Sequence[Image], there: AbstractSet[str] = NOTHING) -> int:
     """About how many bytes ``write`` writes when it compresses nothing."""
-    with tarfile.open(path, "r:") as archive:
-        members = _members(archive)
-        return sum(members[name].size + 2 * tarfile.BLOCKSIZE for name in needed(images, there))
+    return sum(size + 2 * tarfile.BLOCKSIZE for size in needed(images, there).values())
 
 
 def write(
@@ -97,7 +97,8 @@ def write(
 ) -> None:
     """Write an archive of these images without the layers that are there; under its name only when it is complete.
 
-    Layers that are not compressed are compressed by `wrap`. The same images give the same bytes. ``tell`` is told how many bytes were read.
+    `wrap` compresses the layers that are not compressed yet. The same images give the same bytes. The function calls ``tell`` with the bytes of each piece
+    that it has read.
     """
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
     with tarfile.open(source, "r:") as archive, open(target + ".new", "w+b", opener=_own_files.fresh) as out:
@@ -105,7 +106,7 @@ def write(
         for config in dict.fromkeys(image.config for image in images):
             _add(out, config, io.BytesIO(_text(archive, members, config)))
         for layer in needed(images, there):
-            body = _body(archive, members[layer])
+            body = body_of(archive, members[layer])
             start = body.read(8)
             body.seek(0)
             _add(out, layer, body, None if start.startswith(_COMPRESSED) else wrap, tell)
@@ -139,43 +140,45 @@ def _members(archive: tarfile.TarFile) -> Members:
 def _image(entry: Any, archive: tarfile.TarFile, members: Members) -> Image:
     config, names = entry.get("Config"), texts(entry.get("Layers"))
     if not isinstance(config, str):
-        raise LayersError("archive_no_index")
+        raise ArchiveError("archive_no_index")
     layers = []
     for name in names:
         if posixpath.normpath(name) not in members:
-            raise LayersError("archive_no_layer", name=name)
-        layers.append(posixpath.normpath(members[posixpath.normpath(name)].name))
+            raise ArchiveError("archive_no_layer", name=name)
+        layers.append(members[posixpath.normpath(name)])
     system = mapping(mapping(_json(archive, members, posixpath.normpath(config))).get("rootfs"))
     contents = texts(system.get("diff_ids"))
     return Image(
         entry=dict(entry),
         references=texts(entry.get("RepoTags")),
         config=posixpath.normpath(config),
-        layers=layers,
+        layers=[posixpath.normpath(layer.name) for layer in layers],
+        sizes=[layer.size for layer in layers],
         chains=chains(contents) if len(contents) == len(layers) else [],
     )
 
 
-def _body(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
+def body_of(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
+    """What a member of an archive holds. ArchiveError if it is no file."""
     body = archive.extractfile(member)
     if body is None:
-        raise LayersError("archive_no_content", name=member.name)
+        raise ArchiveError("archive_no_content", name=member.name)
     return body  # type: ignore[return-value]
 
 
 def _text(archive: tarfile.TarFile, members: Members, name: str) -> bytes:
     if name not in members:
-        raise LayersError("archive_no_index" if name == MANIFEST else "archive_missing", name=name)
+        raise ArchiveError("archive_no_index" if name == MANIFEST else "archive_missing", name=name)
     if members[name].size > _LONGEST_TEXT:
-        raise LayersError("archive_much_text", size=members[name].size)
-    return _body(archive, members[name]).read()
+        raise ArchiveError("archive_much_text", size=members[name].size)
+    return body_of(archive, members[name]).read()
 
 
 def _json(archive: tarfile.TarFile, members: Members, name: str) -> Any:
     try:
         return read_json(_text(archive, members, name))
     except ValueError as error:
-        raise LayersError("archive_no_json", name=name, reason=error) from error
+        raise ArchiveError("archive_no_json", name=name, reason=error) from error
 
 
 def _add(

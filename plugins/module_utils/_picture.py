@@ -127,18 +127,15 @@ PACKAGES = frozenset(
         *("libc6", "libc6-dev", "nvidia-container-toolkit", "nvidia-container-toolkit-base"),
     )
 )
+# Units that hand out the GPUs of a host to others.
+SCHEDULERS = (
+    *("slurmd.service", "kubelet.service", "k3s.service", "k3s-agent.service"),
+    *("rke2-server.service", "rke2-agent.service", "nomad.service"),
+)
 UNITS = (
-    *("containerd.service", "docker.service", "kubelet.service", "snap.docker.dockerd.service"),
+    *("containerd.service", "docker.service", "snap.docker.dockerd.service"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
-    # Who gives GPUs to others as well.
-    *(
-        "slurmd.service",
-        "k3s.service",
-        "k3s-agent.service",
-        "rke2-server.service",
-        "rke2-agent.service",
-        "nomad.service",
-    ),
+    *SCHEDULERS,
     # Who decides what may run, who puts the host to sleep, and who renews packages by night.
     *(
         "fapolicyd.service",

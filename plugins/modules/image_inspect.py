@@ -82,12 +82,8 @@ from collections.abc import Iterator
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ENGINE_SOCKET, saved_image
-from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import (
-    ArchiveError,
-    complete,
-    read_archive,
-    remembered,
-)
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import complete, read_archive, remembered
+from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import ArchiveError
 
 try:
     import docker

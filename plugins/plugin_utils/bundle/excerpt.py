@@ -125,7 +125,7 @@ def _part(bundle: str, record: Record, wanted: set[str], there: frozenset[str]) 
     source = str(record.get("local") or inside(bundle, record["path"]) or "")
     try:
         images = [image for image in read_images(source) if wanted.intersection(image.references)]
-        size = size_of(source, images, there)
+        size = size_of(images, there)
     except (CodedError, OSError):
         # Compressed as a whole, or of another form: an engine knows what to do with it.
         return record

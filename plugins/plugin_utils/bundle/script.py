@@ -20,7 +20,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer, load_json
-from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import complete, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import ArchiveError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Artefact, Asked, File
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of

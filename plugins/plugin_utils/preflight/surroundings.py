@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._picture import CONTAINERD_ROOT
+from ansible_collections.baremetal.llm.plugins.module_utils._picture import CONTAINERD_ROOT, SCHEDULERS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT, REPOSITORY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     DEB,
@@ -50,11 +50,6 @@ DOCKER_ZONE = "docker"
 # The first engine whose filter of system calls knows clone3, without which programs of glibc 2.34 and later start no thread
 # (https://docs.docker.com/engine/release-notes/20.10/#201010, moby/moby#42836).
 OLDEST_ENGINE = (20, 10, 10)
-# Units that hand out the GPUs of a host to others.
-SCHEDULERS = (
-    *("slurmd.service", "kubelet.service", "k3s.service", "k3s-agent.service"),
-    *("rke2-server.service", "rke2-agent.service", "nomad.service"),
-)
 
 
 # -- file systems ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import zstandard
 from ansible_collections.baremetal.llm.plugins.module_utils import _image_archive as image_archive
-from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._image_layers import ArchiveError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.image_report import report
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
