@@ -42,13 +42,20 @@ def down(client: docker.DockerClient, lab: config.Config) -> None:
     hosts.remove_all(client, lab)
 
 
-def replace(client: docker.DockerClient, lab: config.Config, names: list[str]) -> None:
+def replace(client: docker.DockerClient, lab: config.Config, names: list[str], image: str) -> None:
     """Throw hosts away and put bare ones in their place, with new ssh host keys, as a reinstallation does."""
-    image = build_images.host_image(client, lab)
     for name in names:
         hosts.remove_host(client, lab, lab.nodes[name])
         hosts.create_host(client, lab, lab.nodes[name], image)
         hosts.wait_for_ssh(lab.nodes[name])
+
+
+def rocky(client: docker.DockerClient, lab: config.Config, names: list[str]) -> None:
+    """Bare hosts of the family of RHEL in the place of others, their ssh host keys trusted, and packages for them."""
+    artefacts.ensure_rocky_packages(client, lab, build_images.host_image(client, lab))
+    replace(client, lab, names, build_images.rocky_image(client, lab))
+    for name in names:
+        hosts.trust_host(lab.nodes[name])
 
 
 def web_ui(client: docker.DockerClient, lab: config.Config) -> None:
@@ -108,6 +115,9 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     commands.add_parser("replace", help="replace hosts by bare ones").add_argument(
         "names", nargs="+", choices=list(lab.nodes)
     )
+    commands.add_parser(
+        "rocky", help="replace hosts by bare ones with rpm and dnf, and pack engine, toolkit and drivers for them"
+    ).add_argument("names", nargs="+", choices=list(lab.nodes))
     power = commands.add_parser("power", help="cut the power of a host, or bring it back and wait until it has booted")
     power.add_argument("state", choices=["off", "on"])
     power.add_argument("node", choices=list(lab.nodes))
@@ -152,7 +162,9 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
         if arguments.command == "down":
             down(client, lab)
         elif arguments.command == "replace":
-            replace(client, lab, arguments.names)
+            replace(client, lab, arguments.names, build_images.host_image(client, lab))
+        elif arguments.command == "rocky":
+            rocky(client, lab, arguments.names)
         elif arguments.command == "power":
             hosts.power(client, lab, lab.nodes[arguments.node], arguments.state == "on")
         elif arguments.command == "gpus":

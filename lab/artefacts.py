@@ -93,6 +93,20 @@ def ensure_driver_packages(client: docker.DockerClient, config: Config, host: st
     _cached("driver_packages", packages, *scripts, host, *inputs)
 
 
+def ensure_rocky_packages(client: docker.DockerClient, config: Config, host: str) -> None:
+    """Link .lab/artefacts/rocky_packages: packages of the engine, of the toolkit and of two drivers as EL 9 has them."""
+
+    def packages(out: Path) -> None:
+        with step("packing engine, toolkit and drivers for EL 9 (100 MB)"):
+            sim = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
+            versions = (config.toolkit_version, config.driver_version, NEXT_DRIVER_VERSION)
+            _run(client, host, ["/lab/rocky_packages.sh", "/out", *versions], out, more_volumes=sim)
+
+    scripts = [FILES / name for name in ("rocky_packages.sh", "kernel_headers.mk")]
+    inputs = (LAB / "sim", config.toolkit_version, config.driver_version, NEXT_DRIVER_VERSION, os.uname().release)
+    _cached("rocky_packages", packages, *scripts, host, *inputs)
+
+
 def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
     """Link .lab/artefacts/NAME to the cached folder, made when its inputs are new; never a half-made one."""
     folder = CACHE / f"{name}-{digest(*inputs)}"

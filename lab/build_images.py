@@ -47,6 +47,16 @@ def host_image(client: docker.DockerClient, config: Config) -> str:
     return tag
 
 
+def rocky_image(client: docker.DockerClient, config: Config) -> str:
+    """Reference of the image of a host of the family of RHEL, built if needed. Only the scenario rocky has such hosts."""
+    source, base = IMAGES / "rocky", host_image(client, config)
+    tag = f"{IMAGE_REPOSITORY}/rocky:{digest(source, base)}"
+    if not _exists(client, tag):
+        with step("building the image of a host with rpm and dnf"):
+            _build(client, source, tag, base)
+    return tag
+
+
 def vllm_image(client: docker.DockerClient, config: Config) -> str:
     """Reference of the vLLM image (CPU build, with Ray and the lab's platform plugin), built if needed."""
     return _from_wheels(client, config, "vllm", config.vllm_image, "vLLM for CPUs and of Ray", "1 GB", "2.5 GB")
