@@ -97,6 +97,7 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
     """What preflight finds on two hosts, or one, on which everything is as reported."""
     names = ["gpu01"] if report.get("alone") else ["gpu01", "gpu02"]
     facts, settings = {}, {}
+    counts = report.get("counts", [1, 1])
     for number, name in enumerate(names, 1):
         eth0 = {"name": "eth0", "addresses": [f"10.0.0.{number}/24"], "speed_mbps": 10000, "mtu": 1500, "up": True}
         interfaces = numbered(report.get("interfaces") or [{**eth0, "kind": "ethernet"}], number)
@@ -110,7 +111,7 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
             "architecture": "x86_64",
             "pkg_mgr": "apt",
             "llm_nics_found": interfaces,
-            "llm_gpus_found": [{"index": 0, **CARD, **report.get("gpus", {})}],
+            "llm_gpus_found": [{"index": at, **CARD, **report.get("gpus", {})} for at in range(counts[number - 1])],
             "llm_rdma_found": numbered(report.get("rdma") or [], number),
             **report.get("facts", {}),
         }
