@@ -227,7 +227,7 @@ def config_space(control: str) -> bytes:
 
 def plant(root: Path, tree: Mapping[str, str]) -> None:
     """The files of a host below a folder: a text after ``-> `` is where a link leads, after ``=> `` where one leads nowhere, one after ``acs `` a bridge's
-    control."""
+    control, one after ``hex `` bytes."""
     for name, text in tree.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -236,6 +236,8 @@ def plant(root: Path, tree: Mapping[str, str]) -> None:
             path.symlink_to(root / text[3:])
         elif text.startswith("=> "):
             path.symlink_to(text[3:])
+        elif text.startswith("hex "):
+            path.write_bytes(bytes.fromhex(text[4:]))
         elif text.startswith("acs "):
             path.write_bytes(config_space(text[4:]))
         else:

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     PRODUCTS,
     UNKNOWN_HEALTH,
+    _list_cards,
     branch_of,
     driver_facts,
     gpu_facts,
@@ -191,6 +192,7 @@ HEALTHY_H200: dict[str, Any] = {
     "recovery_action": "None",
     "license_status": None,
     "fabric_state": "Completed",
+    "virtualization": "Pass-Through",
     "minor": 0,
     "temperature_celsius": 35,
     "throttle_reasons": [],
@@ -444,6 +446,26 @@ def test_a_card_that_fell_off_is_told(tmp_path: Path) -> None:
     assert facts["gpus"][0]["compute_capability"] == "7.0"
     assert [entry["code"] for entry in facts["problems"]] == ["gpu_lost"]
     assert "00000000:5E:00.0" in facts["problems"][0]["detail"]
+
+
+class Answering:
+    """An nvidia-smi that ends with a status."""
+
+    def __init__(self, status: int, out: str, err: str = "") -> None:
+        self.said = (status, out, err)
+
+    def run(self, _command: list[str]) -> tuple[int, str, str]:
+        return self.said
+
+
+def test_a_list_that_ends_with_a_warning_is_a_list() -> None:
+    # Azure/batch-shipyard#318: the list, a line of warning, and status 14.
+    listed = "index, uuid, name, memory.total [MiB], compute_cap, pci.bus_id\n0, GPU-1, NVIDIA A10, 23028 MiB, 8.6, 00000000:00:1E.0\n"
+    warning = "WARNING: infoROM is corrupted at gpu 0000:00:1E.0"
+    assert _list_cards(Answering(14, f"{listed}{warning}\n"), "nvidia-smi") == (f"{listed}{warning}\n", warning)  # type: ignore[arg-type]
+    assert _list_cards(Answering(14, "", warning), "nvidia-smi") == (None, warning)  # type: ignore[arg-type]
+    assert _list_cards(Answering(9, listed, "no driver"), "nvidia-smi") == (None, "no driver")  # type: ignore[arg-type]
+    assert _list_cards(Answering(0, listed), "nvidia-smi") == (listed, "")  # type: ignore[arg-type]
 
 
 def test_a_host_without_any() -> None:
