@@ -26,6 +26,8 @@ class Cards(HostGpus):
     bus: list[Seat]
     # None where there is no card, or no journal to be read.
     xids: list[Xid] | None
+    # What else it said, where it does not drive all cards.
+    kernel_log: list[str]
 
 
 class HostPicture(HostFacts, Picture):

@@ -20,6 +20,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils._content import digi
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
+# The kernel's log since the boot, and in it the driver's lines and those of its firmware.
+_KERNEL_LOG = ("-k", "-b", "-q", "-o", "cat", "--no-pager")
+_OF_DRIVER = "NVRM|firmware.*nvidia/"
+_NO_COMPLAINT = re.compile(r"Xid|NVRM: loading NVIDIA|NVRM: objClInitPcieChipset")
+_MOST_LINE, _MOST_LINES = 300, 20
 # What is asked of nvidia-smi: its field, and how the facts call it.
 QUERY_FIELDS = (
     ("index", "index"),
@@ -836,6 +841,13 @@ def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> HostGpus:
                 answers[what] = out if status == 0 else None
     facts = gpu_facts(answers, pci_gpus(sysfs_root), driver_facts(proc_root), nvswitches(sysfs_root), failure)
     return {**facts, "device_nodes": device_nodes()}
+
+
+def kernel_log(programs: Programs) -> list[str]:
+    """What the driver has said of cards since the boot, each line once, the newest last; its errors with a number (Xid) are elsewhere."""
+    text = programs.answer("journalctl", *_KERNEL_LOG, "--grep", _OF_DRIVER)
+    lines = [line.strip()[:_MOST_LINE] for line in text.splitlines() if line.strip() and not _NO_COMPLAINT.search(line)]
+    return list(dict.fromkeys(lines))[-_MOST_LINES:]
 
 
 def facts_for_roles(facts: GpuFacts) -> RoleFacts:

@@ -204,7 +204,7 @@ ansible_facts:
           memory no addresses (C(window_missing)), the kind of its group in the IOMMU (C(iommu)), the bridges above it that redirect (C(redirecting)), and its
           C(numa_node).
         - C(xids) has the errors of cards that the driver logged since the boot, each with C(time), C(bus_id), C(xid) and the C(action) that it asks for;
-          V(null) without a card or a journal.
+          V(null) without a card or a journal. C(kernel_log) has what else it said, where it does not drive all cards.
       type: dict
     llm_gpus_found:
       description: The list C(gpus) of RV(ansible_facts.llm_gpu).
@@ -624,7 +624,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
     verify_records,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts, Ufw
-from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, kernel_log, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
 from ansible_collections.baremetal.llm.plugins.module_utils._live import look, xids
@@ -778,6 +778,7 @@ def gather(module: AnsibleModule) -> Facts:
     programs = Programs(module)
     gpu_sysfs_root = options["gpu_sysfs_root"] or sysfs_root
     gpus, bus = read_gpus(programs, gpu_sysfs_root, "/proc"), bus_facts(gpu_sysfs_root)
+    silent = bus and (gpus["source"] != "nvidia-smi" or gpus["problems"])
     engine = read_engine()
     containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
     processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))
@@ -787,7 +788,12 @@ def gather(module: AnsibleModule) -> Facts:
     return {
         **facts_for_roles(gpus),
         **network(sysfs_root),
-        "llm_gpu": {**gpus, "bus": bus, "xids": xids(programs) if bus else None},
+        "llm_gpu": {
+            **gpus,
+            "bus": bus,
+            "xids": xids(programs) if bus else None,
+            "kernel_log": kernel_log(programs) if silent else [],
+        },
         "llm_memory_mib": runs["memory"]["total_mib"],
         "llm_host": {**runs, **host},
         "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),

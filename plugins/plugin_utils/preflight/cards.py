@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import BAD
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
@@ -79,6 +80,31 @@ def _fewer_links(picture: Picture) -> Said:
             yield {"value": picture.hosts.names(fewer), "most": most, "index": fewer[0].split(":", maxsplit=1)[0]}
 
 
+# What the driver says of a card that it does not drive, and what that means; the first that fits is the cause.
+# Sources: NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gsp, and #1230, #789, #943 there.
+SAID = (
+    (re.compile(r"unexpected WPR2 already up|likely in a bad state"), "log_bad_state"),
+    (re.compile(r"failed to wait for GFW"), "log_card_firmware"),
+    (re.compile(r"firmware/nvidia/\S+ failed|firmware load for nvidia/"), "log_firmware_file"),
+    (re.compile(r"necessary power cables"), "log_power"),
+    (re.compile(r"fallen off the bus"), "log_off_the_bus"),
+    (re.compile(r"RmInitAdapter failed|Cannot initialize GSP"), "log_no_start"),
+)
+
+
+def _said(picture: Picture) -> Said:
+    """Why the driver does not drive a card, in its own words. One that it lists was reset since."""
+    lost = any(entry.get("code") == "gpu_lost" for entry in picture.gpu.get("problems") or ())
+    if picture.gpu.get("source") == "nvidia-smi" and not lost:
+        return
+    lines = [str(line) for line in picture.gpu.get("kernel_log") or ()]
+    for pattern, code in SAID:
+        line = next((line for line in reversed(lines) if pattern.search(line)), "")
+        if line:
+            yield {"value": line, "reason": message(code, picture.hosts.lang)}
+            return
+
+
 # -- the driver's files ------------------------------------------------------------------------------------------------
 _CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
 
@@ -114,6 +140,7 @@ def _removed(picture: Picture) -> Said:
 CARDS: Judgements = {
     "gpu_removed_by_rule": _removed,
     "driver_library_foreign": _foreign_library,
+    "gpu_driver_said": _said,
     "gpu_host_of_vgpus": _host_of_vgpus,
     "gpu_memory_held": _held,
     "gpu_xid_logged": _logged,

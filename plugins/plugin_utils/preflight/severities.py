@@ -112,6 +112,7 @@ CHECKS: dict[str, Check] = {
     "gpu_lost": Check(ERROR),
     "gpu_inforom": Check(WARNING),
     "gpu_removed_by_rule": Check(ERROR),
+    "gpu_driver_said": Check(ERROR),
     "gpu_problem": Check(ERROR),
     "unknown_pci_device": Check(WARNING, "llm_gpus"),
     "nvidia_smi_failed": Check(WARNING, "nvidia_driver_method"),

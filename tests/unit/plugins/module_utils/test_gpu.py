@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     driver_facts,
     gpu_facts,
     installed_version,
+    kernel_log,
     normal_bus_id,
     nvswitches,
     parse_csv,
@@ -32,6 +33,7 @@ from hypothesis import strategies as st
 
 from lab.sim.hardware import hardware, pci_tree
 from tests.support.examples import examples
+from tests.support.host_reports import Recorded
 
 CAPTURES = Path(__file__).parents[3] / "data/nvidia_smi"
 NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
@@ -466,6 +468,24 @@ def test_a_list_that_ends_with_a_warning_is_a_list() -> None:
     assert _list_cards(Answering(14, "", warning), "nvidia-smi") == (None, warning)  # type: ignore[arg-type]
     assert _list_cards(Answering(9, listed, "no driver"), "nvidia-smi") == (None, "no driver")  # type: ignore[arg-type]
     assert _list_cards(Answering(0, listed), "nvidia-smi") == (listed, "")  # type: ignore[arg-type]
+
+
+def test_what_the_driver_says_in_the_kernels_log() -> None:
+    bad = "NVRM: GPU6 _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP"
+    lines = [
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  535.98  Release Build",
+        bad,
+        "NVRM: Xid (PCI:0000:06:00): 120, GSP task exception",
+        bad,
+        "nvidia 0000:01:00.0: loading /lib/firmware/nvidia/570.133.20/gsp_ga10x.bin failed with error -4",
+    ]
+    assert kernel_log(Recorded({"journalctl": "\n".join(lines)})) == [bad, lines[4]]  # type: ignore[arg-type]
+    assert kernel_log(Recorded({})) == []  # type: ignore[arg-type]
+    many = "\n".join(f"NVRM: {number}" + "x" * 400 for number in range(30))
+    found = kernel_log(Recorded({"journalctl": many}))  # type: ignore[arg-type]
+    assert len(found) == 20
+    assert found[-1].startswith("NVRM: 29x")
+    assert max(map(len, found)) == 300
 
 
 def test_a_host_without_any() -> None:

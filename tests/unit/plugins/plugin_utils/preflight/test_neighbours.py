@@ -286,3 +286,22 @@ def test_in_a_container_the_processor_is_somebody_elses(code: str, host: dict[st
     assert severity(code, host) == "warning"
     assert severity(code, {**host, "container": "docker"}) == ""
     assert severity("cpu_held_slow", {"cpu_frequency": {"driver": "amd-pstate-epp", "governor": "powersave"}}) == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "problems", "line", "found"),
+    [
+        ("pci", [], "NVRM: GPU 0000:a1:00.0: RmInitAdapter failed! (0x62:0x40:2168)", True),
+        ("pci", [], "NVRM: nvAssertOkFailedNoLog: Assertion failed", False),
+        (
+            "nvidia-smi",
+            [{"code": "gpu_lost", "detail": "x"}],
+            "NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.",
+            True,
+        ),
+        ("nvidia-smi", [], "NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.", False),
+    ],
+)
+def test_what_the_driver_says(source: str, problems: list[dict[str, str]], line: str, found: bool) -> None:
+    gpu = {**LOADED, "source": source, "problems": problems, "kernel_log": ["NVRM: something else", line]}
+    assert (severity("gpu_driver_said", {}, gpu) == "error") is found
