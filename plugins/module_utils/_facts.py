@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._evidence import Dif
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import HostGpus, RoleFacts
 from ansible_collections.baremetal.llm.plugins.module_utils._host import HostFacts
 from ansible_collections.baremetal.llm.plugins.module_utils._journal import Run
-from ansible_collections.baremetal.llm.plugins.module_utils._live import Live
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Live, Xid
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import Lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import Interface, Port
 from ansible_collections.baremetal.llm.plugins.module_utils._pci import Seat
@@ -21,9 +21,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._picture import Pict
 
 
 class Cards(HostGpus):
-    """The GPUs, and where each sits on the bus."""
+    """The GPUs, where each sits on the bus, and what the driver has logged of them since the boot."""
 
     bus: list[Seat]
+    # None where there is no card, or no journal to be read.
+    xids: list[Xid] | None
+    # What else it said, where it does not drive all cards.
+    kernel_log: list[str]
 
 
 class HostPicture(HostFacts, Picture):

@@ -20,6 +20,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils._content import digi
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
+# The kernel's log since the boot, and in it the driver's lines and those of its firmware.
+_KERNEL_LOG = ("-k", "-b", "-q", "-o", "cat", "--no-pager")
+_OF_DRIVER = "NVRM|firmware.*nvidia/"
+_NO_COMPLAINT = re.compile(r"Xid|NVRM: loading NVIDIA|NVRM: objClInitPcieChipset")
+_MOST_LINE, _MOST_LINES = 300, 20
 # What is asked of nvidia-smi: its field, and how the facts call it.
 QUERY_FIELDS = (
     ("index", "index"),
@@ -121,6 +126,8 @@ class Health(TypedDict):
     recovery_action: str | None
     license_status: str | None
     fabric_state: str | None
+    # None, Pass-Through, VGPU, Host VGPU
+    virtualization: str | None
     minor: int | None
     temperature_celsius: int | None
     throttle_reasons: list[str] | None
@@ -208,6 +215,7 @@ UNKNOWN_HEALTH: Health = {
     "recovery_action": None,
     "license_status": None,
     "fabric_state": None,
+    "virtualization": None,
     "minor": None,
     "temperature_celsius": None,
     "throttle_reasons": None,
@@ -254,6 +262,12 @@ _NOTHING = re.compile(
 _LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU)?\s*(?:\d+: )?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])",
     re.I,
+)
+# What nvidia-smi says of what another driver does not change, and what that is. With the first one it lists all cards, and ends with this status.
+_DAMAGED = 14  # NVML_ERROR_CORRUPTED_INFOROM
+_SAID = (
+    (re.compile(r"infoROM is corrupted", re.I), "gpu_inforom"),
+    (re.compile(r"^no answer within \d+ seconds"), "nvidia_smi_hangs"),
 )
 _VERSION = re.compile(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])")
 _LINK = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|PSB|NVB")
@@ -596,6 +610,7 @@ def parse_health(text: str) -> dict[str, Health] | None:
             "recovery_action": _text(gpu, "gpu_recovery_action"),
             "license_status": _license(gpu),
             "fabric_state": _text(gpu, "fabric/state"),
+            "virtualization": _text(gpu, "gpu_virtualization_mode/virtualization_mode"),
             "minor": _count(gpu, "minor_number"),
             "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
             "throttle_reasons": _throttle_reasons(gpu),
@@ -781,7 +796,8 @@ def gpu_facts(
     if lost or "GPU is lost" in failure:
         problems.append(_problem("gpu_lost", " ".join(failure.split())[:300]))
     elif failure and not (driver["mismatch"] and "version mismatch" in failure):
-        problems.append(_problem("nvidia_smi_failed", " ".join(failure.split())[:300]))
+        code = next((code for said, code in _SAID if said.search(failure)), "nvidia_smi_failed")
+        problems.append(_problem(code, " ".join(failure.split())[:300]))
     if driver["mismatch"]:
         detail = "the driver {} is loaded but {} is installed".format(driver["loaded"], driver["installed"])
         problems.append(_problem("driver_mismatch", detail))
@@ -804,6 +820,9 @@ def _list_cards(programs: Programs, smi: str) -> tuple[str | None, str]:
     if status != 0 and 'Field "{0}"'.format(LATE_FIELD) in out + err:
         fields.remove(LATE_FIELD)
         status, out, err = programs.run([smi, "--query-gpu=" + ",".join(fields), "--format=csv"])
+    if status == _DAMAGED and parse_query(out):
+        said = [line for line in (out + "\n" + err).splitlines() if _SAID[0][0].search(line)]
+        return out, " ".join(said) or "infoROM is corrupted"
     if status != 0:
         return None, err.strip() or out.strip() or "exit status {0}".format(status)
     return out, ""
@@ -822,6 +841,13 @@ def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> HostGpus:
                 answers[what] = out if status == 0 else None
     facts = gpu_facts(answers, pci_gpus(sysfs_root), driver_facts(proc_root), nvswitches(sysfs_root), failure)
     return {**facts, "device_nodes": device_nodes()}
+
+
+def kernel_log(programs: Programs) -> list[str]:
+    """What the driver has said of cards since the boot, each line once, the newest last; its errors with a number (Xid) are elsewhere."""
+    text = programs.answer("journalctl", *_KERNEL_LOG, "--grep", _OF_DRIVER)
+    lines = [line.strip()[:_MOST_LINE] for line in text.splitlines() if line.strip() and not _NO_COMPLAINT.search(line)]
+    return list(dict.fromkeys(lines))[-_MOST_LINES:]
 
 
 def facts_for_roles(facts: GpuFacts) -> RoleFacts:

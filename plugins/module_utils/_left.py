@@ -8,15 +8,18 @@ Runs on the host, so nothing here may fail because a file or a program is missin
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import hashlib
 import os
 import re
-from typing import Iterator, TypedDict
+from typing import Iterable, Iterator, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+from ansible_collections.baremetal.llm.plugins.module_utils._package_manager import PackageManager, package_manager
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._toolkit import Toolkit, toolkit
 
 
 class Resolver(TypedDict):
@@ -26,16 +29,6 @@ class Resolver(TypedDict):
     search: list[str]
     # Where the file is a link that leads nowhere: where to.
     missing: str
-
-
-class PackageSource(TypedDict):
-    """An entry of apt."""
-
-    path: str
-    url: str
-    suite: str
-    # The file of the key; empty where the entry names none.
-    signed_by: str
 
 
 class Blocked(TypedDict):
@@ -61,9 +54,32 @@ class PacketFilters(TypedDict):
 
     legacy: list[str]
     program: str
+    # What becomes of a packet for this host that no rule is about, as the rule or the policy says it; empty where it is let in.
+    refuses: str
 
 
-class Left(TypedDict):
+class Removed(TypedDict):
+    """A rule of udev that takes GPUs off the bus."""
+
+    said: str
+    path: str
+
+
+class CpuFrequency(TypedDict, total=False):
+    """Who decides how fast the first processor runs, and how; empty where the kernel leaves that to the firmware."""
+
+    driver: str
+    governor: str
+
+
+class Proxy(TypedDict, total=False):
+    """The proxy that every program of the host gets, and what it is not for; empty where there is none."""
+
+    proxy: str
+    no_proxy: str
+
+
+class Left(PackageManager, Toolkit):
     """All of it."""
 
     # lxc, docker, podman, systemd-nspawn; empty on a machine or a virtual one.
@@ -79,8 +95,14 @@ class Left(TypedDict):
     cpu_missing: list[str]
     blocked_modules: list[Blocked]
     module_options: list[ModuleOption]
+    udev_removes: list[Removed]
+    # Whether the kernel is one of real time.
+    realtime: bool
+    # tsc, kvm-clock, hpet
+    clocksource: str
+    cpu_frequency: CpuFrequency
     resolver: Resolver
-    package_sources: list[PackageSource]
+    environment_proxy: Proxy
     packet_filters: PacketFilters
     automatic_reboot: bool
     clock_synchronized: bool | None
@@ -93,12 +115,20 @@ CPU_FLAGS = ("ssse3", "sse4_1", "sse4_2", "popcnt", "cx16", "avx", "avx2")
 # The driver's modules; Debian calls the first one nvidia-current.
 DRIVER_MODULES = ("nvidia", "nvidia_uvm", "nvidia_current", "nvidia_current_open")
 _MODPROBE = ("etc/modprobe.d/*.conf", "run/modprobe.d/*.conf", "usr/lib/modprobe.d/*.conf", "lib/modprobe.d/*.conf")
+_UDEV = (
+    "etc/udev/rules.d/*.rules",
+    "run/udev/rules.d/*.rules",
+    "usr/lib/udev/rules.d/*.rules",
+    "lib/udev/rules.d/*.rules",
+)
+_REMOVES = re.compile(r'ATTR\{remove\}\s*=\s*"1"')
+# VGA and 3D controllers, as the kernel writes their classes.
+_DISPLAYS = ("0x030000", "0x030200")
 _OFF = re.compile(r"(/usr)?(/bin|/sbin)/(false|true)\b|:$|off$")
 _ON_COMMAND_LINE = ("module_blacklist", "modprobe.blacklist", "rd.driver.blacklist")
 _CONTAINER_FILES = ((".dockerenv", "docker"), ("run/.containerenv", "podman"))
 _REBOOT = re.compile(r'^\s*Unattended-Upgrade::Automatic-Reboot\s+"?(\w+)"?\s*;', re.M)
 _DNF_REBOOT = re.compile(r"^\s*reboot\s*=\s*(when-changed|when-needed)\b", re.M)
-_ONE_LINE = re.compile(r"deb\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)")
 
 
 def container(proc_root: str, root: str = "/") -> str:
@@ -141,18 +171,23 @@ def _module(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _modprobe_lines(root: str) -> Iterator[tuple[str, list[str]]]:
-    """The words of each line that modprobe reads, with the file. A file in /etc hides those of its name elsewhere (modprobe.d(5))."""
+def _lines_of(patterns: Iterable[str], root: str) -> Iterator[tuple[str, str]]:
+    """The lines of some files outside of comments, with the file. One in /etc hides those of its name elsewhere (modprobe.d(5), udev(7))."""
     seen = set()
-    for pattern in _MODPROBE:
+    for pattern in patterns:
         for path in sorted(glob.glob(os.path.join(root, pattern))):
             if os.path.basename(path) in seen:
                 continue
             seen.add(os.path.basename(path))
             for line in read(path).replace("\\\n", " ").splitlines():
-                words = line.split()
-                if words and not words[0].startswith("#"):
-                    yield "/" + os.path.relpath(path, root), words
+                if line.strip() and not line.lstrip().startswith("#"):
+                    yield "/" + os.path.relpath(path, root), line.strip()
+
+
+def _modprobe_lines(root: str) -> Iterator[tuple[str, list[str]]]:
+    """The words of each line that modprobe reads, with the file."""
+    for path, line in _lines_of(_MODPROBE, root):
+        yield path, line.split()
 
 
 def blocked_modules(proc_root: str, root: str = "/") -> list[Blocked]:
@@ -183,6 +218,35 @@ def module_options(root: str = "/") -> list[ModuleOption]:
     ]
 
 
+def udev_removes(root: str = "/") -> list[Removed]:
+    """The rules that take NVIDIA's GPUs off the bus; those about other functions of a card (sound, USB) are the maker's own advice."""
+    found: list[Removed] = []
+    for path, line in _lines_of(_UDEV, root):
+        kinds = re.findall(r'ATTRS?\{class\}\s*==\s*"([^"]+)"', line)
+        displays = not kinds or any(fnmatch.fnmatch(each, kind) for kind in kinds for each in _DISPLAYS)
+        if _REMOVES.search(line) and "0x10de" in line.lower() and displays:
+            found.append({"said": line, "path": path})
+    return found
+
+
+def cpu_frequency(sysfs_root: str) -> CpuFrequency:
+    """Who decides how fast the processor runs."""
+    folder = os.path.join(sysfs_root, "devices/system/cpu/cpu0/cpufreq")
+    driver, governor = (read(folder, "scaling_" + name).strip() for name in ("driver", "governor"))
+    return {"driver": driver, "governor": governor} if governor else {}
+
+
+def environment_proxy(root: str = "/") -> Proxy:
+    """The proxy in /etc/environment, which logins and sudo give to every program (pam_env(8))."""
+    said: dict[str, str] = {}
+    for line in read(root, "etc/environment").splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            said[name.replace("export ", "").strip().lower()] = value.strip().strip("\"'")
+    proxy = next((said[name] for name in ("http_proxy", "https_proxy", "all_proxy") if said.get(name)), "")
+    return {"proxy": proxy, "no_proxy": said.get("no_proxy", "")} if proxy else {}
+
+
 def resolver(root: str = "/") -> Resolver:
     """Whom the host asks for names."""
     path = os.path.join(root, "etc/resolv.conf")
@@ -198,68 +262,25 @@ def resolver(root: str = "/") -> Resolver:
     return found
 
 
-def _stanzas(text: str) -> Iterator[dict[str, str]]:
-    """The fields of each paragraph of a file of sources, by name in small letters."""
-    for block in re.split(r"\n\s*\n", text):
-        fields: dict[str, str] = {}
-        name = ""
-        for line in block.splitlines():
-            if line.startswith("#"):
-                continue
-            if line[:1].isspace() and name:
-                fields[name] += "\n" + line.strip()
-            elif ":" in line:
-                name, _colon, value = line.partition(":")
-                name = name.strip().lower()
-                fields[name] = value.strip()
-        if fields:
-            yield fields
-
-
-def package_sources(root: str = "/") -> list[PackageSource]:
-    """The binary repositories that apt knows. A key that is written into the entry itself counts as a file of no name."""
-    found: list[PackageSource] = []
-    folder = os.path.join(root, "etc/apt")
-    for path in [
-        os.path.join(folder, "sources.list"),
-        *sorted(glob.glob(os.path.join(folder, "sources.list.d/*.list"))),
-    ]:
-        for line in read(path).splitlines():
-            said = _ONE_LINE.match(line.strip())
-            if said:
-                options = dict(word.partition("=")[::2] for word in (said.group(1) or "").split())
-                found.append(
-                    {
-                        "path": "/" + os.path.relpath(path, root),
-                        "url": said.group(2).rstrip("/"),
-                        "suite": said.group(3),
-                        "signed_by": options.get("signed-by", ""),
-                    }
-                )
-    for path in sorted(glob.glob(os.path.join(folder, "sources.list.d/*.sources"))):
-        for fields in _stanzas(read(path)):
-            if fields.get("enabled", "yes") == "no" or "deb" not in fields.get("types", "").split():
-                continue
-            key = fields.get("signed-by", "").strip()
-            for url in fields.get("uris", "").split():
-                for suite in fields.get("suites", "").split():
-                    found.append(
-                        {
-                            "path": "/" + os.path.relpath(path, root),
-                            "url": url.rstrip("/"),
-                            "suite": suite,
-                            "signed_by": "(inline)" if "\n" in key else key,
-                        }
-                    )
-    return found
+def refuses(saved: str) -> str:
+    """What keeps out the packets for the host that no rule lets in, from ``iptables-save``: the last rule without a condition, or the policy."""
+    table = re.search(r"^\*filter$(.*?)^COMMIT$", saved, re.M | re.S)
+    text = table.group(1) if table else ""
+    last = re.search(r"^-A INPUT -j ((?:REJECT|DROP)\b.*)$", text, re.M)
+    policy = re.search(r"^:INPUT (DROP|REJECT)\b", text, re.M)
+    return "-A INPUT -j " + last.group(1).strip() if last else "-P INPUT " + policy.group(1) if policy else ""
 
 
 def packet_filters(programs: Programs, proc_root: str) -> PacketFilters:
-    """Whether both interfaces of the kernel are in use: rules of the one are not seen in the other, and a packet has to pass both."""
+    """Whether both interfaces of the kernel are in use: rules of the one are not seen in the other, and a packet has to pass both.
+
+    ``iptables-save`` alone asks for no table that is not there, so that none comes to be by the question.
+    """
     said = re.search(r"\((nf_tables|legacy)\)", programs.answer("iptables", "--version"))
     return {
         "legacy": sorted(read(proc_root, "net/ip_tables_names").split()),
         "program": said.group(1) if said else "",
+        "refuses": refuses(programs.answer("iptables-save")),
     }
 
 
@@ -288,9 +309,15 @@ def left(programs: Programs, sysfs_root: str, proc_root: str = "/proc", root: st
         "cpu_missing": cpu_missing(proc_root),
         "blocked_modules": blocked_modules(proc_root, root),
         "module_options": module_options(root),
+        "udev_removes": udev_removes(root),
+        "realtime": read(sysfs_root, "kernel/realtime").strip() == "1",
+        "clocksource": read(sysfs_root, "devices/system/clocksource/clocksource0/current_clocksource").strip(),
+        "cpu_frequency": cpu_frequency(sysfs_root),
         "resolver": resolver(root),
-        "package_sources": package_sources(root),
+        "environment_proxy": environment_proxy(root),
         "packet_filters": packet_filters(programs, proc_root),
         "automatic_reboot": automatic_reboot(root),
         "clock_synchronized": synchronized(programs),
+        **package_manager(root),
+        **toolkit(programs, root),
     }

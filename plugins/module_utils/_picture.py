@@ -32,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_e
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
 from ansible_collections.baremetal.llm.plugins.module_utils._left import Left, left
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
+from ansible_collections.baremetal.llm.plugins.module_utils._package_manager import is_busy
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._storage import Remote, storage
@@ -54,6 +55,8 @@ class MountOf(Mount):
     ftype: int | None
     # The type in the SELinux label of the folder.
     label: str
+    # Whether a cloud gives the disk to the machine only for as long as it runs.
+    temporary: bool
 
 
 class Boot(TypedDict, total=False):
@@ -73,6 +76,8 @@ class Engine(TypedDict):
     # Of daemon.json.
     config: dict[str, object]
     version: str
+    # What answers: Engine, Podman Engine
+    product: str
     swarm: str
     storage_driver: str
     d_type: bool | None
@@ -94,9 +99,15 @@ class Picture(Compilers, Left):
     # Versions by name, and names.
     packages: dict[str, str]
     held: list[str]
+    # Of whatever kind, whose installation was interrupted.
+    packages_broken: list[str]
     # States by name.
     units: dict[str, str]
+    # Units that nobody can start.
+    masked: list[str]
     mounts: list[MountOf]
+    # Where file systems belong that are mounted at boot, and are not.
+    unmounted: list[str]
     # Each with network and interface.
     routes: list[dict[str, str]]
     ssh_client: str
@@ -124,7 +135,8 @@ PACKAGES = frozenset(
     (
         *("containerd", "containerd.io", "runc", "crun", "podman", "podman-docker", "buildah", "kubelet", "k3s"),
         *("docker", "docker.io", "docker-ce", "docker-ce-cli", "docker-cli", "docker-engine", "moby-engine"),
-        *("libc6", "libc6-dev", "nvidia-container-toolkit", "nvidia-container-toolkit-base"),
+        *("libc6", "libc6-dev", "kernel-devel", "nvidia-container-toolkit", "nvidia-container-toolkit-base"),
+        *("libnvidia-container1", "libnvidia-container-tools", "nvidia-docker2", "nvidia-container-runtime"),
     )
 )
 # Units that hand out the GPUs of a host to others.
@@ -133,7 +145,7 @@ SCHEDULERS = (
     *("rke2-server.service", "rke2-agent.service", "nomad.service"),
 )
 UNITS = (
-    *("containerd.service", "docker.service", "snap.docker.dockerd.service"),
+    *("containerd.service", "docker.service", "docker.socket", "snap.docker.dockerd.service"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
     *SCHEDULERS,
     # Who decides what may run, who puts the host to sleep, and who renews packages by night.
@@ -147,6 +159,8 @@ UNITS = (
 )
 MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "nv_peer_mem", "overlay", "ib_uverbs")
 CONTAINERD_ROOT = "/var/lib/containerd"
+# How clouds mark disks that are gone when the machine is switched off: a file that Azure puts there, and what AWS calls the device.
+_TEMPORARY_FILE, _TEMPORARY_MODEL = "DATALOSS_WARNING_README.txt", "Amazon EC2 NVMe Instance Storage"
 _SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
 _BOOLEANS = ("haproxy_connect_any", "keepalived_connect_any")
 _ROUTE_UP = 0x1
@@ -166,12 +180,12 @@ def parse_packages(text: str) -> tuple[dict[str, str], list[str]]:
     return versions, sorted(held)
 
 
-def parse_units(text: str) -> dict[str, str]:
-    """The state of each unit that is there, from ``systemctl show --property=Id,LoadState,ActiveState UNIT...``."""
+def parse_units(text: str, load_state: str = "loaded") -> dict[str, str]:
+    """The state of each unit that is there, from ``systemctl show --property=Id,LoadState,ActiveState UNIT...``; or of those that are ``masked``."""
     found: dict[str, str] = {}
     for block in re.split(r"\n\s*\n", text):
         values = dict(line.partition("=")[::2] for line in block.splitlines())
-        if values.get("Id") and values.get("LoadState") == "loaded":
+        if values.get("Id") and values.get("LoadState") == load_state:
             found[values["Id"]] = values.get("ActiveState", "")
     return found
 
@@ -186,6 +200,28 @@ def parse_mounts(text: str) -> dict[str, Mount]:
             # Those with a value, such as the layers of overlay, say nothing here.
             found[place] = {"type": cells[2], "options": [each for each in cells[3].split(",") if "=" not in each]}
     return found
+
+
+def parse_fstab(text: str, mounts: Mapping[str, object]) -> list[str]:
+    """Where file systems of /etc/fstab are not mounted, though they are at boot."""
+    found = []
+    for line in text.splitlines():
+        cells = line.split()
+        if len(cells) >= 4 and cells[1].startswith("/") and not line.lstrip().startswith("#"):
+            later = re.search(r"(^|,)(noauto|x-systemd\.automount|comment=systemd\.automount)(,|$)", cells[3])
+            place = cells[1].rstrip("/") or "/"
+            if cells[2] != "swap" and not later and place not in mounts:
+                found.append(place)
+    return sorted(set(found))
+
+
+def is_temporary(place: str, mounts_text: str, sysfs_root: str = "/sys", root: str = "/") -> bool:
+    """Whether a cloud takes the disk away when the machine is switched off."""
+    if os.path.exists(os.path.join(root, place.lstrip("/"), _TEMPORARY_FILE)):
+        return True
+    sources = [cells[0] for cells in map(str.split, mounts_text.splitlines()) if len(cells) > 1 and cells[1] == place]
+    device = re.sub(r"p\d+$", "", os.path.basename(sources[-1])) if sources else ""
+    return bool(device) and read(sysfs_root, "class/block", device, "device/model").strip() == _TEMPORARY_MODEL
 
 
 def automatic_upgrades(listing: str, units: Mapping[str, str], root: str = "/") -> bool:
@@ -276,6 +312,12 @@ def missing_runtimes(config: Mapping[str, object], programs: Programs) -> list[s
     return sorted(found)
 
 
+def product() -> str:
+    """What the engine calls itself: Podman's answers to the same questions, and is another one."""
+    parts = (ask_engine("/version") or {}).get("Components") or [{}]
+    return str(parts[0].get("Name") or "") if isinstance(parts[0], dict) else ""
+
+
 def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") -> Engine:
     """How Docker came to the host, what it is told by flags and by its file, and what it says of itself."""
     info = ask_engine("/info") or {}
@@ -291,6 +333,7 @@ def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") 
         "flags": read_flags(programs),
         "config": config,
         "version": str(info.get("ServerVersion") or ""),
+        "product": product() if info else "",
         "swarm": str((info.get("Swarm") or {}).get("LocalNodeState") or ""),
         "storage_driver": str(info.get("Driver") or ""),
         "d_type": {"true": True, "false": False}.get(status.get("Supports d_type", "").lower()),
@@ -315,7 +358,7 @@ def installed_by(units: Mapping[str, str], dockerd: str, root: str = "/") -> str
     return "static" if dockerd.startswith("/usr/local/") else "packages"
 
 
-def mounts_of(programs: Programs, paths: Iterable[str], text: str) -> list[MountOf]:
+def mounts_of(programs: Programs, paths: Iterable[str], text: str, sysfs_root: str = "/sys") -> list[MountOf]:
     """The file system of each of these folders: where it is mounted, of which type, with which options."""
     mounts = parse_mounts(text)
     found: list[MountOf] = []
@@ -323,7 +366,16 @@ def mounts_of(programs: Programs, paths: Iterable[str], text: str) -> list[Mount
         place = mount_of(path, mounts)
         entry: Mount = mounts.get(place, {"type": "", "options": []})
         ftype = parse_ftype(programs.answer("xfs_info", place)) if entry["type"] == "xfs" else None
-        found.append({"path": path, "mount": place, **entry, "ftype": ftype, "label": label_of(path)})
+        found.append(
+            {
+                "path": path,
+                "mount": place,
+                **entry,
+                "ftype": ftype,
+                "label": label_of(path),
+                "temporary": is_temporary(place, text, sysfs_root),
+            }
+        )
     return found
 
 
@@ -336,7 +388,8 @@ def picture(
     packages, held = parse_packages(listing)
     driver = parse_driver_packages(listing)
     mounts = read(proc_root, "mounts")
-    units = parse_units(programs.answer("systemctl", "show", "--property=Id,LoadState,ActiveState", *UNITS))
+    shown = programs.answer("systemctl", "show", "--property=Id,LoadState,ActiveState", *UNITS)
+    units = parse_units(shown)
     engine = engine_state(programs, units)
     root = docker_root or engine["data_root"] or "/var/lib/docker"
     loaded = {line.split(" ")[0] for line in read(proc_root, "modules").splitlines()}
@@ -346,8 +399,11 @@ def picture(
         "engine": engine,
         "packages": packages,
         "held": held,
+        "packages_broken": [] if is_busy(proc_root, base) else driver["broken"],
         "units": units,
-        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts),
+        "masked": sorted(parse_units(shown, "masked")),
+        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts, sysfs_root),
+        "unmounted": parse_fstab(read(base, "etc/fstab"), parse_mounts(mounts)),
         "routes": parse_routes(read(proc_root, "net/route")),
         "ssh_client": ssh_client(proc_root, os.getpid()),
         "modules": sorted(loaded.intersection(MODULES)),

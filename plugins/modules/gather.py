@@ -203,6 +203,8 @@ ansible_facts:
         - Besides, C(bus) has every GPU on the PCI bus with its C(bus_id), the C(kernel_driver) that the kernel has bound to it, whether the firmware gave its
           memory no addresses (C(window_missing)), the kind of its group in the IOMMU (C(iommu)), the bridges above it that redirect (C(redirecting)), and its
           C(numa_node).
+        - C(xids) has the errors of cards that the driver logged since the boot, each with C(time), C(bus_id), C(xid) and the C(action) that it asks for;
+          V(null) without a card or a journal. C(kernel_log) has what else it said, where it does not drive all cards.
       type: dict
     llm_gpus_found:
       description: The list C(gpus) of RV(ansible_facts.llm_gpu).
@@ -290,17 +292,28 @@ ansible_facts:
           description: Versions of installed packages that a container engine or the building of modules depends on, and those of them that are C(held).
           type: dict
           sample: {"containerd": "1.6.20"}
+        packages_broken:
+          description: Packages of whatever kind whose installation was interrupted.
+          type: list
+          elements: str
+          sample: []
         units:
-          description: The state of the units of engines, of Kubernetes and of NVIDIA's services that are there.
+          description: The state of the units of engines, of Kubernetes and of NVIDIA's services that are there, and as C(masked) those that nobody can start.
           type: dict
           sample: {"containerd.service": "active"}
         mounts:
           description:
             - Of the folders that matter (C(path)) where the file system is mounted (C(mount)), its C(type) and C(options), with xfs whether it keeps
-              the types of files (C(ftype)), and the type in the folder's SELinux label (C(label)).
+              the types of files (C(ftype)), the type in the folder's SELinux label (C(label)), and whether a cloud takes the disk away when the machine is
+              switched off (C(temporary)).
           type: list
           elements: dict
-          sample: [{"path": "/tmp", "mount": "/tmp", "type": "tmpfs", "options": ["rw", "noexec"], "ftype": null, "label": ""}]
+          sample: [{"path": "/tmp", "mount": "/tmp", "type": "tmpfs", "options": ["rw"], "ftype": null, "label": "", "temporary": false}]
+        unmounted:
+          description: Where file systems of C(/etc/fstab) belong that are mounted at boot, and are not.
+          type: list
+          elements: str
+          sample: []
         routes:
           description: Each C(network) that leads somewhere, by which C(interface), the default route aside.
           type: list
@@ -393,11 +406,51 @@ ansible_facts:
           description: The C(nameservers) and the C(search) domains of C(/etc/resolv.conf), and where a link that leads nowhere leads to (C(missing)).
           type: dict
           sample: {"nameservers": ["10.0.0.53"], "search": [], "missing": ""}
-        package_sources:
-          description: The repositories that apt knows, each with C(path), C(url), C(suite) and C(signed_by).
+        udev_removes:
+          description: Rules of udev that take GPUs off the bus, with what is C(said) and the C(path) of the file.
           type: list
           elements: dict
           sample: []
+        realtime:
+          description: Whether the kernel is one of real time.
+          type: bool
+        clocksource:
+          description: What the kernel reads the time from.
+          type: str
+          sample: tsc
+        cpu_frequency:
+          description: The C(driver) and the C(governor) that decide how fast the first processor runs; empty where the firmware does.
+          type: dict
+          sample: {"driver": "intel_pstate", "governor": "powersave"}
+        environment_proxy:
+          description: The C(proxy) in C(/etc/environment), and what it is not for (C(no_proxy)); empty where there is none.
+          type: dict
+          sample: {}
+        toolkit_settings:
+          description: What the settings of NVIDIA's container toolkit say, by section and name.
+          type: dict
+          sample: {"disable-require": "false", "nvidia-container-cli.load-kmods": "true"}
+        driver_libraries:
+          description: Of the driver's libraries those that programs get (C(name), C(path), and the C(version) of the driver that they belong to).
+          type: list
+          elements: dict
+          sample: [{"name": "libcuda.so.1", "path": "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "version": "570.195.03"}]
+        package_sources:
+          description: >-
+            The repositories that apt or dnf knows, each with C(path), C(url), C(suite) (of dnf the name), C(signed_by) and C(key_missing), the new key of a
+            publisher of whom the host has the former one alone.
+          type: list
+          elements: dict
+          sample: []
+        package_excludes:
+          description: Packages that apt or dnf is told to leave alone, with what is C(said) and the C(path) of the file.
+          type: list
+          elements: dict
+          sample: []
+        apt:
+          description: Whether a Python that Ansible tries has the module of apt; V(null) where nobody can say.
+          type: bool
+          sample: true
         packet_filters:
           description: The tables of the old packet filter (C(legacy)), and which one the C(program) iptables writes into, V(nf_tables) or V(legacy).
           type: dict
@@ -571,10 +624,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
     verify_records,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts, Ufw
-from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, kernel_log, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
-from ansible_collections.baremetal.llm.plugins.module_utils._live import look
+from ansible_collections.baremetal.llm.plugins.module_utils._live import look, xids
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
 from ansible_collections.baremetal.llm.plugins.module_utils._pci import bus_facts
@@ -724,7 +777,8 @@ def gather(module: AnsibleModule) -> Facts:
     sysfs_root = options["sysfs_root"]
     programs = Programs(module)
     gpu_sysfs_root = options["gpu_sysfs_root"] or sysfs_root
-    gpus = read_gpus(programs, gpu_sysfs_root, "/proc")
+    gpus, bus = read_gpus(programs, gpu_sysfs_root, "/proc"), bus_facts(gpu_sysfs_root)
+    silent = bus and (gpus["source"] != "nvidia-smi" or gpus["problems"])
     engine = read_engine()
     containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
     processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))
@@ -734,7 +788,12 @@ def gather(module: AnsibleModule) -> Facts:
     return {
         **facts_for_roles(gpus),
         **network(sysfs_root),
-        "llm_gpu": {**gpus, "bus": bus_facts(gpu_sysfs_root)},
+        "llm_gpu": {
+            **gpus,
+            "bus": bus,
+            "xids": xids(programs) if bus else None,
+            "kernel_log": kernel_log(programs) if silent else [],
+        },
         "llm_memory_mib": runs["memory"]["total_mib"],
         "llm_host": {**runs, **host},
         "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),

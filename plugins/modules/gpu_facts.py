@@ -70,6 +70,7 @@ gpu_facts:
         - C(remapped_rows) (Ampere and newer) and C(retired_pages) (older cards) count what memory was taken out of use; with
           C(pending) the next reset of the card does it, with C(failed) it could not be done and the card has to be replaced.
         - C(minor) is the number in the name of its device file, and C(fabric_state) how far it got into a fabric of NVSwitches.
+        - C(virtualization) says whether a virtual machine has it (V(Pass-Through), V(VGPU)), or gives parts of it to others (V(Host VGPU)).
         - C(compute_mode) says who may compute on it, C(recovery_action) what the driver asks for before it goes on, and C(license_status) whether the
           software of a virtual GPU is licensed.
         - C(mig_enabled), C(persistence_enabled) and C(temperature_celsius) are of this moment, and so is C(throttle_reasons),

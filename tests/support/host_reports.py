@@ -97,6 +97,7 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
     """What preflight finds on two hosts, or one, on which everything is as reported."""
     names = ["gpu01"] if report.get("alone") else ["gpu01", "gpu02"]
     facts, settings = {}, {}
+    counts = report.get("counts", [1, 1])
     for number, name in enumerate(names, 1):
         eth0 = {"name": "eth0", "addresses": [f"10.0.0.{number}/24"], "speed_mbps": 10000, "mtu": 1500, "up": True}
         interfaces = numbered(report.get("interfaces") or [{**eth0, "kind": "ethernet"}], number)
@@ -110,7 +111,7 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
             "architecture": "x86_64",
             "pkg_mgr": "apt",
             "llm_nics_found": interfaces,
-            "llm_gpus_found": [{"index": 0, **CARD, **report.get("gpus", {})}],
+            "llm_gpus_found": [{"index": at, **CARD, **report.get("gpus", {})} for at in range(counts[number - 1])],
             "llm_rdma_found": numbered(report.get("rdma") or [], number),
             **report.get("facts", {}),
         }
@@ -226,7 +227,7 @@ def config_space(control: str) -> bytes:
 
 def plant(root: Path, tree: Mapping[str, str]) -> None:
     """The files of a host below a folder: a text after ``-> `` is where a link leads, after ``=> `` where one leads nowhere, one after ``acs `` a bridge's
-    control."""
+    control, one after ``hex `` bytes."""
     for name, text in tree.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,6 +236,8 @@ def plant(root: Path, tree: Mapping[str, str]) -> None:
             path.symlink_to(root / text[3:])
         elif text.startswith("=> "):
             path.symlink_to(text[3:])
+        elif text.startswith("hex "):
+            path.write_bytes(bytes.fromhex(text[4:]))
         elif text.startswith("acs "):
             path.write_bytes(config_space(text[4:]))
         else:

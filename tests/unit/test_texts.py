@@ -78,6 +78,16 @@ EXCEPTIONS = (
         "plugins/plugin_utils/inventory/discover.py",
         r"^(must have|received message|no space|password|change your|subsystem|via scp:|failed to) ",
     ),
+    (
+        "plugins/plugin_utils/inventory/discover.py",
+        r"^(illegal variable|ambiguous output|account|not permitted|system is|no matching|too long) ",
+    ),
+    # What nvidia-smi, the driver and iptables print, what a cloud calls a disk, and addresses of repositories.
+    ("plugins/module_utils/_gpu.py", r"^infoROM is corrupted$|^\^no answer within|NVRM: "),
+    ("plugins/module_utils/_left.py", r"^\^(-A |:)INPUT "),
+    ("plugins/module_utils/_picture.py", r"^Amazon EC2 "),
+    ("plugins/plugin_utils/preflight/packages.py", r"^//apt"),
+    ("plugins/plugin_utils/preflight/cards.py", r"WPR2|GFW|firmware/|power cables|off the bus|GSP"),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What the driver logs, and what nvidia-smi prints of NVLinks.
     ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),

@@ -118,6 +118,16 @@ SYSTEMS: Mapping[str, System] = {
     "openEuler": System("dnf", "kernel-devel-{kernel}", ("gcc", "make", "elfutils-libelf-devel"), (), {}),
 }
 
+# Kernels whose headers are in packages of another name than their system's, by a part of their release. {kernel} is all of it, {release} what stands before
+# a plus. Sources: the repositories of Proxmox VE 7 to 9 (pve-headers until kernel 6.2, proxmox-headers since 6.5), of Oracle Linux (UEK), and of Red Hat,
+# whose kernels are called RELEASE+rt, RELEASE+64k.
+HEADERS = (
+    (re.compile(r"^([0-5]\.\d+|6\.[0-4])\..*-pve$"), "pve-headers-{kernel}"),
+    (re.compile(r"-pve$"), "proxmox-headers-{kernel}"),
+    (re.compile(r"uek\b"), "kernel-uek-devel-{kernel}"),
+    (re.compile(r"\.el\d+\w*(?:\.\w+)?\+(?P<flavour>rt|64k|debug)$"), "kernel-{flavour}-devel-{release}"),
+)
+_HEADER_FILE = re.compile(r"(linux-headers|pve-headers|proxmox-headers|kernel-(\w+-)?devel)-.*\d")
 _FABRIC = re.compile(r"fabric-?manager|nscq|nvlsm|nvidia-imex")
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -206,6 +216,14 @@ def package_name(file: str) -> str:
     return base.split("_")[0] if base.endswith(".deb") else re.sub(r"\.rpm$", "", base)
 
 
+def headers_of(kernel: str, usual: str) -> str:
+    """The package with the headers of a kernel; ``usual`` is what the system calls them."""
+    found = ((pattern.search(kernel), name) for pattern, name in HEADERS)
+    match, name = next(((match, name) for match, name in found if match), (None, usual))
+    values = match.groupdict() if match else {}
+    return name.format(kernel=kernel, release=kernel.partition("+")[0], **values)
+
+
 def _headers_in(package: str, files: Sequence[str]) -> bool:
     names = [package_name(file) for file in files]
     # An rpm of a release carries that in its name: kernel-devel-5.14.0-427.13.1.el9_4.x86_64
@@ -213,7 +231,7 @@ def _headers_in(package: str, files: Sequence[str]) -> bool:
 
 
 def _headers_of(files: Sequence[str]) -> list[str]:
-    return [name for name in map(package_name, files) if re.match(r"(linux-headers|kernel-devel)-.*\d", name)]
+    return [name for name in map(package_name, files) if _HEADER_FILE.match(name)]
 
 
 class OnHost(HostFacts, total=False):
@@ -389,7 +407,7 @@ class _Plan:
         if self.compiler():
             wanted.append(self.compiler())
         if not self.host["headers"]:
-            package = system.headers.format(kernel=self.host["kernel"])
+            package = headers_of(self.host["kernel"], system.headers)
             wanted.append(package)
             files = [str(file) for file in self.wish.get("bundled_files") or []]
             if self.needs_bundle() and not _headers_in(package, files):

@@ -20,6 +20,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 
 # An image of an engine has tens of thousands of files; weights and packages are few.
 IMAGE_FILES, OTHER_FILES = 100_000, 1_000
+# What NCCL is to have for its segments where several cards work together
+# (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#shared-memory).
+SHARED_BY_CARDS = GIB
 
 
 def inode_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
@@ -56,9 +59,10 @@ def memory_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings
     found = hosts.found(host, "host")
     store = amount(hosts.get(host, "object_store_gib")) * GIB if len(deployment.members) > 1 else 0.0
     shm = found.get("shm_mib")
-    if shm is not None and store > int(shm) << 20:
+    needed_there = max(store, SHARED_BY_CARDS if ranks_on(hosts, deployment, host) > 1 else 0)
+    if shm is not None and needed_there > int(shm) << 20:
         value = human_bytes(int(shm) << 20)
-        yield hosts.finding("shm_too_small", [host], value=value, host=host, needed=human_bytes(int(store)))
+        yield hosts.finding("shm_too_small", [host], value=value, host=host, needed=human_bytes(int(needed_there)))
     memory = found.get("memory") or {}
     if not memory.get("total_mib"):
         return

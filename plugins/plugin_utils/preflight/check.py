@@ -33,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.gpus impor
     declaration_findings,
     health_findings,
     parallelism_findings,
+    twin_findings,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.history import history_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
@@ -79,7 +80,7 @@ HOST_RULES = (
     driver_findings,
     health_findings,
 )
-DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
+DEPLOYMENT_RULES = (parallelism_findings, twin_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (
     *(name_findings, disk_findings, inode_findings, memory_findings),
     *(port_findings, process_findings, crash_findings),

@@ -14,6 +14,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 
 # A declared memory size that is so near was meant to be the same card: MiB of nvidia-smi differ a little between drivers.
 _MEMORY_TOLERANCE = 0.03
+# As many retired pages are a reason for return (https://docs.nvidia.com/deploy/dynamic-page-retirement/, "RMA Policy").
+RETIRED_PAGES = 60
 # Reasons for a lower clock with which a card is slower than it should be for as long as they last.
 _THROTTLE_REASONS = frozenset(("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown"))
 
@@ -106,6 +108,21 @@ def parallelism_findings(hosts: Hosts, deployment: Deployment) -> Findings:
     )
 
 
+def twin_findings(hosts: Hosts, deployment: Deployment) -> Findings:
+    """A host with fewer cards than others with the same, in a number in which machines do not have them: one that is broken is not even on the bus."""
+    counts: dict[str, dict[str, int]] = {}
+    for host in deployment.seen:
+        names = {str(gpu.get("name")) for gpu in hosts.gpus(host)}
+        if len(names) == 1 and hosts.declared_gpus(host) is None:
+            counts.setdefault(names.pop(), {})[host] = len(hosts.gpus(host))
+    for name, found in counts.items():
+        most = max(found.values())
+        fewer = [host for host, count in found.items() if count < most and count & (count - 1)]
+        if fewer:
+            said = hosts.names([f"{host}: {found[host]}" for host in fewer])
+            yield hosts.finding("gpus_fewer_than_twins", fewer, said, deployment=deployment.name, name=name, most=most)
+
+
 def health_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
     limit = whole_number(hosts.limits.get("ecc_uncorrected_limit"))
     for index, gpu in enumerate(hosts.own_gpus(host)):
@@ -114,8 +131,11 @@ def health_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Finding
         if errors > limit:
             yield hosts.finding("gpu_ecc_errors", [host], value=str(errors), **values)
         rows, pages = gpu.get("remapped_rows") or {}, gpu.get("retired_pages") or {}
+        retired = whole_number(pages.get("corrected")) + whole_number(pages.get("uncorrected"))
         if rows.get("failed"):
             yield hosts.finding("gpu_memory_worn", [host], value="remapped_rows.failed", **values)
+        elif retired >= RETIRED_PAGES:
+            yield hosts.finding("gpu_memory_worn", [host], value=f"retired_pages: {retired}", **values)
         pending = {"remapped_rows.pending": rows, "retired_pages.pending": pages}
         said = [name for name, counts in pending.items() if counts.get("pending")]
         if said:

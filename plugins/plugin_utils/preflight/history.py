@@ -3,9 +3,10 @@
 """What others did to a host before: one table from what was found (module_utils/_picture.py, _gpu.py, _pci.py) to what that means.
 
 The rows about what the host is and how its kernel is set are in ``machine.py``, those about kernels on disk, the driver, the bus and the cards in
-``hardware.py``, those about file systems of a special kind, about what stands around
-the engine and about guards of the system in ``surroundings.py``. A row of ``JUDGEMENTS`` has the code of a finding and the function that says where it
-holds. The severity of the code stands in ``severities.py``, and what to do about it in the catalogue of messages.
+``hardware.py`` and ``cards.py``, those about the package manager in ``packages.py``, about engine and toolkit in ``engine.py``, those about file systems
+of a special kind, about what stands around the engine and about guards of the system in ``surroundings.py``. A row of ``JUDGEMENTS`` has the code of a
+finding and the function that says where it holds. The severity of the code stands in ``severities.py``, and what to do about it in the catalogue of
+messages.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from collections.abc import Iterable, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PACKAGES, REPOSITORY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import MANAGERS, RPM, package_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.cards import CARDS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.engine import ENGINE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hardware import HARDWARE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.machine import MACHINE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.packages import PACKAGE_MANAGER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.surroundings import SURROUNDINGS
@@ -221,8 +225,11 @@ JUDGEMENTS: Judgements = {
     "filesystem_without_ftype": _ftype,
     "mount_noexec": _noexec,
     "selinux_host_dir": _host_dir_label,
+    **PACKAGE_MANAGER,
+    **ENGINE,
     **MACHINE,
     **HARDWARE,
+    **CARDS,
     **SURROUNDINGS,
 }
 

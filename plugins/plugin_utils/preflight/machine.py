@@ -81,6 +81,17 @@ def _clock(picture: Picture) -> Said:
         yield {"value": "NTPSynchronized=no"}
 
 
+# By name: 5.6.17-rt10-xanmod1, 4.18.0-553.rt7.342.el8_10, 5.14.0-427.el9.x86_64+rt, 6.8.1-1015-realtime.
+_REALTIME = re.compile(r"[-.+]rt\d*(?=[-.+]|$)|realtime")
+
+
+def _realtime(picture: Picture) -> Said:
+    kernel = str(picture.found.get("kernel") or "")
+    builds = not picture.driver and picture.hosts.get(picture.name, "driver_method") != PRESENT
+    if builds and is_of_the_machine(picture) and (picture.found.get("realtime") or _REALTIME.search(kernel)):
+        yield {"value": kernel}
+
+
 # -- the driver's modules ----------------------------------------------------------------------------------------------
 def _blocked(picture: Picture) -> Said:
     """What keeps the driver's module away. A blacklist holds only where the card asks for the module, as at boot."""
@@ -108,10 +119,30 @@ def _flags(picture: Picture) -> Said:
         yield {"value": picture.hosts.names(missing), "severity": severity}
 
 
+# Read by a call into the kernel and from a device, instead of from a register of the processor or from the hypervisor.
+SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
+# Drivers with which "powersave" lets the processor become faster, as others' "ondemand" does (Documentation/admin-guide/pm/intel_pstate.rst, amd-pstate.rst).
+OWN_POWERSAVE = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
+
+
+def _clocksource(picture: Picture) -> Said:
+    if picture.found.get("clocksource") in SLOW_CLOCKS and is_of_the_machine(picture):
+        yield {"value": str(picture.found["clocksource"])}
+
+
+def _held_slow(picture: Picture) -> Said:
+    found = picture.found.get("cpu_frequency") or {}
+    if found.get("governor") == "powersave" and found.get("driver") not in OWN_POWERSAVE and is_of_the_machine(picture):
+        yield {"value": f"{found.get('driver')}: powersave"}
+
+
 MACHINE: Judgements = {
     "host_in_wsl": _wsl,
     "host_in_container": _container,
     "kernel_locked": _locked,
+    "kernel_realtime": _realtime,
+    "clocksource_slow": _clocksource,
+    "cpu_held_slow": _held_slow,
     "numa_balancing_on": _balancing,
     "hugepages_reserved": _hugepages,
     "clock_unsynchronized": _clock,

@@ -97,6 +97,25 @@ def _read_only(picture: Picture) -> Said:
             yield {"value": f"{entry['mount']}: ro", "path": entry["path"], "mount": entry["mount"]}
 
 
+def _temporary(picture: Picture) -> Said:
+    """Disks that a cloud takes away when it switches the machine off."""
+    for entry in (*_of_host_dir(picture), *_of_engine(picture)):
+        if entry.get("temporary"):
+            yield {"value": str(entry["mount"]), "path": entry["path"]}
+
+
+def _missing_mount(picture: Picture) -> Said:
+    """File systems that are not mounted, and whose place engine or collection would fill."""
+    paths = {
+        str(picture.hosts.get(picture.name, "host_dir") or "/opt/llm"),
+        str(picture.engine.get("data_root") or "/var/lib/docker"),
+    }
+    for place in map(str, picture.found.get("unmounted") or ()):
+        filled = sorted(path for path in paths if path == place or path.startswith(place + "/"))
+        if filled and place != "/":
+            yield {"value": f"{place}: -", "mount": place, "path": picture.hosts.names(filled)}
+
+
 # -- around the engine -------------------------------------------------------------------------------------------------
 def _default_runtime(picture: Picture) -> Said:
     """A runtime of all containers whose program is gone. That of NVIDIA comes with the toolkit, where the role may bring it."""
@@ -167,7 +186,8 @@ def _too_old(picture: Picture) -> Said:
     wanted = package_plan(picture.hosts.facts[picture.name], "docker", method)["packages"] if method else []
     # Packages that are there are not renewed, unless a version is asked for.
     installed = bool(set(wanted) & set(picture.packages)) and not picture.hosts.get(picture.name, "docker_version")
-    if numbers and numbers < OLDEST_ENGINE and (not method or installed):
+    dockers = "podman" not in str(picture.engine.get("product") or "").lower()
+    if dockers and numbers and numbers < OLDEST_ENGINE and (not method or installed):
         yield {"value": version, "least": ".".join(map(str, OLDEST_ENGINE))}
 
 
@@ -219,6 +239,27 @@ def _filters(picture: Picture) -> Said:
         yield {"value": picture.hosts.names(said)}
 
 
+def _refuses(picture: Picture) -> Said:
+    """Rules of somebody else that keep out what other hosts send. Those of ufw and firewalld are opened by the role network."""
+    firewalls = picture.hosts.facts[picture.name].get("llm_firewall") or {}
+    known = any(
+        (firewalls.get(name) or {}).get(state) for name, state in (("ufw", "enabled"), ("firewalld", "running"))
+    )
+    rule = str((picture.found.get("packet_filters") or {}).get("refuses") or "")
+    if rule and not known and len(picture.deployment.members) > 1:
+        yield {"value": rule}
+
+
+def _hides_host(picture: Picture) -> Said:
+    """A proxy for every program of the host, which would be asked for the host itself as well."""
+    found = picture.found.get("environment_proxy") or {}
+    asked = [
+        name for name in ("localhost", "127.0.0.1") if found and needs_proxy(name, str(found.get("no_proxy") or ""))
+    ]
+    if asked:
+        yield {"value": str(found.get("proxy")), "names": picture.hosts.names(asked)}
+
+
 def _resolver(picture: Picture) -> Said:
     """Nobody to ask for names, on a host that has to load things from the internet, or a file that leads nowhere."""
     found = picture.found.get("resolver")
@@ -265,12 +306,16 @@ SURROUNDINGS: Judgements = {
     "host_dir_shared": _shared,
     "host_dir_in_memory": _in_memory,
     "mount_read_only": _read_only,
+    "mount_missing": _missing_mount,
+    "disk_temporary": _temporary,
     "engine_runtime_missing": _default_runtime,
     "engine_zone_conflict": _zone,
     "engine_proxy_hides": _proxy,
     "engine_too_old": _too_old,
     "package_sources_conflict": _sources,
     "packet_filters_mixed": _filters,
+    "packet_filter_refuses": _refuses,
+    "proxy_hides_host": _hides_host,
     "resolver_missing": _resolver,
     "gpus_given_by_others": _schedulers,
     "reboot_by_upgrades": _reboots,

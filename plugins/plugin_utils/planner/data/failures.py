@@ -76,6 +76,8 @@ driver_mismatch                 driver   root         any              NVIDIA:nv
 nvml_lost_devices               driver   root         any              NVIDIA/nvidia-docker#1671
     Failed to initialize NVML: Unknown Error
     NVMLError_Unknown: Unknown Error
+toolkit_timed_out               driver   root         any              NVIDIA/nvidia-docker#1648
+    nvidia-container-cli: initialization error: driver (?:rpc )?error: timed out
 driver_not_loaded               driver   root         any              NVIDIA/nvidia-docker#1393
     NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver
     nvidia-container-cli: initialization error: nvml error: driver not loaded

@@ -11,10 +11,12 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     PRODUCTS,
     UNKNOWN_HEALTH,
+    _list_cards,
     branch_of,
     driver_facts,
     gpu_facts,
     installed_version,
+    kernel_log,
     normal_bus_id,
     nvswitches,
     parse_csv,
@@ -31,6 +33,7 @@ from hypothesis import strategies as st
 
 from lab.sim.hardware import hardware, pci_tree
 from tests.support.examples import examples
+from tests.support.host_reports import Recorded
 
 CAPTURES = Path(__file__).parents[3] / "data/nvidia_smi"
 NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
@@ -191,6 +194,7 @@ HEALTHY_H200: dict[str, Any] = {
     "recovery_action": "None",
     "license_status": None,
     "fabric_state": "Completed",
+    "virtualization": "Pass-Through",
     "minor": 0,
     "temperature_celsius": 35,
     "throttle_reasons": [],
@@ -444,6 +448,44 @@ def test_a_card_that_fell_off_is_told(tmp_path: Path) -> None:
     assert facts["gpus"][0]["compute_capability"] == "7.0"
     assert [entry["code"] for entry in facts["problems"]] == ["gpu_lost"]
     assert "00000000:5E:00.0" in facts["problems"][0]["detail"]
+
+
+class Answering:
+    """An nvidia-smi that ends with a status."""
+
+    def __init__(self, status: int, out: str, err: str = "") -> None:
+        self.said = (status, out, err)
+
+    def run(self, _command: list[str]) -> tuple[int, str, str]:
+        return self.said
+
+
+def test_a_list_that_ends_with_a_warning_is_a_list() -> None:
+    # Azure/batch-shipyard#318: the list, a line of warning, and status 14.
+    listed = "index, uuid, name, memory.total [MiB], compute_cap, pci.bus_id\n0, GPU-1, NVIDIA A10, 23028 MiB, 8.6, 00000000:00:1E.0\n"
+    warning = "WARNING: infoROM is corrupted at gpu 0000:00:1E.0"
+    assert _list_cards(Answering(14, f"{listed}{warning}\n"), "nvidia-smi") == (f"{listed}{warning}\n", warning)  # type: ignore[arg-type]
+    assert _list_cards(Answering(14, "", warning), "nvidia-smi") == (None, warning)  # type: ignore[arg-type]
+    assert _list_cards(Answering(9, listed, "no driver"), "nvidia-smi") == (None, "no driver")  # type: ignore[arg-type]
+    assert _list_cards(Answering(0, listed), "nvidia-smi") == (listed, "")  # type: ignore[arg-type]
+
+
+def test_what_the_driver_says_in_the_kernels_log() -> None:
+    bad = "NVRM: GPU6 _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP"
+    lines = [
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  535.98  Release Build",
+        bad,
+        "NVRM: Xid (PCI:0000:06:00): 120, GSP task exception",
+        bad,
+        "nvidia 0000:01:00.0: loading /lib/firmware/nvidia/570.133.20/gsp_ga10x.bin failed with error -4",
+    ]
+    assert kernel_log(Recorded({"journalctl": "\n".join(lines)})) == [bad, lines[4]]  # type: ignore[arg-type]
+    assert kernel_log(Recorded({})) == []  # type: ignore[arg-type]
+    many = "\n".join(f"NVRM: {number}" + "x" * 400 for number in range(30))
+    found = kernel_log(Recorded({"journalctl": many}))  # type: ignore[arg-type]
+    assert len(found) == 20
+    assert found[-1].startswith("NVRM: 29x")
+    assert max(map(len, found)) == 300
 
 
 def test_a_host_without_any() -> None:

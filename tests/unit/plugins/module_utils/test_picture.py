@@ -39,6 +39,34 @@ def test_units_that_are_there() -> None:
     assert picture.parse_units(UNITS) == {"containerd.service": "active"}
 
 
+def test_units_that_nobody_can_start() -> None:
+    masked = "Id=docker.service\nLoadState=masked\nActiveState=inactive\n\n" + UNITS
+    assert picture.parse_units(masked, "masked") == {"docker.service": "inactive"}
+    assert picture.parse_units(masked) == {"containerd.service": "active"}
+
+
+def test_file_systems_that_are_not_mounted() -> None:
+    mounts = picture.parse_mounts(MOUNTS)
+    fstab = "# /no\nUUID=1 / ext4 defaults 0 1\nUUID=2\t/data/ ext4 defaults,nofail 0 2\n/dev/sdb1 /var xfs rw 0 0\nUUID=3 none swap sw 0 0\n"
+    later = "nas:/a /a nfs noauto 0 0\nnas:/b /b nfs x-systemd.automount,ro 0 0\nshort line\n"
+    assert picture.parse_fstab(fstab + later, mounts) == ["/data"]
+
+
+def test_disks_that_do_not_stay(tmp_path: Path) -> None:
+    mounts = "/dev/root / ext4 rw 0 0\n/dev/nvme1n1p1 /scratch xfs rw 0 0\n/dev/sdb1 /mnt ext4 rw 0 0\n"
+    plant(
+        tmp_path,
+        {
+            "mnt/DATALOSS_WARNING_README.txt": "WARNING: THIS IS A TEMPORARY DISK.",
+            "sys/class/block/nvme1n1/device/model": "Amazon EC2 NVMe Instance Storage         \n",
+            "sys/class/block/sda/device/model": "Virtual Disk\n",
+        },
+    )
+    sysfs, root = str(tmp_path / "sys"), str(tmp_path)
+    found = {place: picture.is_temporary(place, mounts, sysfs, root) for place in ("/", "/scratch", "/mnt", "/none")}
+    assert found == {"/": False, "/scratch": True, "/mnt": True, "/none": False}
+
+
 def test_the_file_system_of_a_path() -> None:
     mounts = picture.parse_mounts(MOUNTS)
     assert mounts["/tmp"] == {"type": "tmpfs", "options": ["rw", "noexec", "nosuid"]}

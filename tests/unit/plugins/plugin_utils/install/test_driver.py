@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import (
     deb_key,
     driver_problems,
+    headers_of,
     package_name,
     plan_driver,
 )
@@ -400,3 +401,21 @@ def test_a_compiler_that_the_bundle_lacks_is_named() -> None:
     assert (
         decide("runfile", {"kernel_gcc": "12", "gcc": "11"}, bundled_files=["gcc-12_12.3_amd64.deb"])["problems"] == []
     )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "package"),
+    [
+        ("6.1.0-40-amd64", "usual-6.1.0-40-amd64"),
+        ("6.14.11-2-pve", "proxmox-headers-6.14.11-2-pve"),
+        ("6.5.13-6-pve", "proxmox-headers-6.5.13-6-pve"),
+        ("6.2.16-20-pve", "pve-headers-6.2.16-20-pve"),
+        ("5.15.35-1-pve", "pve-headers-5.15.35-1-pve"),
+        ("5.15.0-300.163.18.el9uek.x86_64", "kernel-uek-devel-5.15.0-300.163.18.el9uek.x86_64"),
+        ("5.14.0-427.13.1.el9_4.aarch64+64k", "kernel-64k-devel-5.14.0-427.13.1.el9_4.aarch64"),
+        ("5.14.0-427.13.1.el9_4.x86_64", "usual-5.14.0-427.13.1.el9_4.x86_64"),
+        ("6.12.9+bpo-amd64", "usual-6.12.9+bpo-amd64"),
+    ],
+)
+def test_what_the_headers_of_a_kernel_are_called(kernel: str, package: str) -> None:
+    assert headers_of(kernel, "usual-{kernel}") == package

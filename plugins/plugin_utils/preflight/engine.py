@@ -1,0 +1,88 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An engine that does not start, or is none of Docker's, and a toolkit that gives containers no GPUs: rows of the table in ``history.py``."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hardware import FABRIC_MANAGER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
+
+ENGINE_UNITS = ("docker.service", "docker.socket", "containerd.service")
+DRIVER_UNITS = ("nvidia-persistenced.service", FABRIC_MANAGER)
+# The first toolkit that knows control groups of version 2 (NVIDIA/libnvidia-container, release 1.8.0), by the package that does the work.
+OLDEST_TOOLKIT = (1, 8)
+_TOOLKIT = ("libnvidia-container1", "nvidia-container-toolkit")
+
+
+class Setting(NamedTuple):
+    """A setting of the toolkit with which containers get no GPUs: its values, what comes of them, and how bad that is."""
+
+    wrong: re.Pattern[str]
+    reason: str
+    severity: str
+
+
+# Source: NVIDIA/nvidia-container-toolkit, internal/config.
+SETTINGS = {
+    "accept-nvidia-visible-devices-envvar-when-unprivileged": Setting(re.compile("false"), "toolkit_envvar", ERROR),
+    # Where drivers live that a cluster keeps in a container of its own.
+    "nvidia-container-cli.root": Setting(re.compile("/.+"), "toolkit_root", WARNING),
+}
+
+
+def _masked(picture: Picture) -> Said:
+    """An engine that runs all the same does not come back after a restart; its socket alone it does without."""
+    masked = [str(name) for name in picture.found.get("masked") or ()]
+    runs = picture.units.get("docker.service") == "active"
+    engine = [name for name in masked if name in ENGINE_UNITS and not (runs and name == "docker.socket")]
+    driver = [name for name in masked if name in DRIVER_UNITS]
+    for units, severity in ((engine, ERROR), (driver, WARNING)):
+        if units:
+            yield {"value": picture.hosts.names(units), "units": " ".join(units), "severity": severity}
+
+
+def _failed(picture: Picture) -> Said:
+    failed = [name for name in ENGINE_UNITS if picture.units.get(name) == "failed"]
+    if failed and not picture.engine.get("version"):
+        stays = picture.engine.get("installed_by") and not picture.docker_method
+        yield {"value": picture.hosts.names(failed), "unit": failed[0], "severity": ERROR if stays else WARNING}
+
+
+def _podman(picture: Picture) -> Said:
+    product = str(picture.engine.get("product") or "")
+    if "podman" in product.lower():
+        yield {"value": f"{product} {picture.engine.get('version') or ''}".strip()}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2])
+
+
+def _toolkit(picture: Picture) -> Said:
+    version = next((picture.packages[name] for name in _TOOLKIT if name in picture.packages), "")
+    old = bool(_numbers(version)) and _numbers(version) < OLDEST_TOOLKIT
+    if picture.found.get("cgroup") == 2 and old and not picture.toolkit_method:
+        yield {"value": version}
+
+
+def _settings(picture: Picture) -> Said:
+    said = picture.found.get("toolkit_settings") or {}
+    for name, setting in SETTINGS.items():
+        value = str(said.get(name) or "")
+        if setting.wrong.fullmatch(value):
+            reason = message(setting.reason, picture.hosts.lang)
+            yield {"value": f"{name} = {value}", "reason": reason, "severity": setting.severity}
+
+
+ENGINE: Judgements = {
+    "unit_masked": _masked,
+    "engine_failed": _failed,
+    "engine_is_podman": _podman,
+    "toolkit_too_old": _toolkit,
+    "toolkit_settings": _settings,
+}

@@ -1,0 +1,112 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps the package manager of a host from installing anything, or from installing what is needed: rows of the table in ``history.py``."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PACKAGES, PRESENT, REPOSITORY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    DEB,
+    MANAGERS,
+    RPM,
+    package_plan,
+    upstream,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
+
+# Addresses that give no answer any more, and why: one such entry, and apt or dnf ends with an error as a whole.
+# Sources: sources.list(5) of discs; https://kubernetes.io/blog/2023/08/31/legacy-package-repository-deprecation/;
+# https://blog.centos.org/2023/04/end-dates-are-coming-for-centos-stream-8-and-centos-linux-7/
+GONE = (
+    (re.compile(r"^cdrom:"), "package_source_disc"),
+    (
+        re.compile(r"//apt\.kubernetes\.io\b|//(packages\.cloud\.google\.com/apt|yum\.kubernetes\.io)\S* kubernetes-"),
+        "package_source_kubernetes",
+    ),
+    (re.compile(r"//packages\.cloud\.google\.com/yum/repos/kubernetes-"), "package_source_kubernetes"),
+    (re.compile(r"//mirror(list)?\.centos\.org\b"), "package_source_centos"),
+)
+
+
+def _manager(picture: Picture) -> str:
+    return MANAGERS.get(str(picture.hosts.facts[picture.name].get("pkg_mgr") or ""), "")
+
+
+def installs(picture: Picture) -> bool:
+    """Whether a role will install packages, or something that needs some."""
+    driver = not picture.driver and picture.hosts.get(picture.name, "driver_method") != PRESENT
+    return bool(picture.docker_method or picture.toolkit_method or driver)
+
+
+def _unusable(picture: Picture) -> Said:
+    """Repositories of a host that asks them: offline the bundle takes their place."""
+    if picture.hosts.get(picture.name, "offline"):
+        return
+    for entry in picture.found.get("package_sources") or ():
+        asked = f"{entry['url']} {entry['suite']}"
+        reason = next((code for pattern, code in GONE if pattern.search(asked)), "")
+        reason = "package_source_key" if entry.get("key_missing") else reason
+        if reason:
+            said = message(reason, picture.hosts.lang, key=entry.get("key_missing"))
+            severity = ERROR if installs(picture) else WARNING
+            yield {"value": asked, "path": entry["path"], "reason": said, "severity": severity}
+
+
+def _unfinished(picture: Picture) -> Said:
+    broken = [str(name) for name in picture.found.get("packages_broken") or ()]
+    if broken:
+        # With packages of the driver its role completes what was begun.
+        mended = picture.hosts.get(picture.name, "driver_method") in (PACKAGES, REPOSITORY)
+        severity = ERROR if installs(picture) and not mended else WARNING
+        yield {"value": picture.hosts.names(broken, 4), "severity": severity}
+
+
+def _wanted(picture: Picture) -> Iterator[str]:
+    """Packages that roles will ask for, as NAME or NAME=VERSION."""
+    facts = picture.hosts.facts[picture.name]
+    version = str(picture.hosts.get(picture.name, "docker_version") or "")
+    yield from (
+        package_plan(facts, "docker", picture.docker_method or PRESENT, version)["packages"]
+        if picture.docker_method
+        else ()
+    )
+    yield from package_plan(facts, "toolkit", picture.toolkit_method)["packages"] if picture.toolkit_method else ()
+    if _manager(picture) == RPM and not picture.driver and picture.hosts.get(picture.name, "driver_method") != PRESENT:
+        yield "kernel-devel"
+
+
+def _excluded(picture: Picture) -> Said:
+    """Packages that somebody keeps from the host, or at their version, and that are asked for."""
+    excludes: list[Mapping[str, Any]] = list(picture.found.get("package_excludes") or ())
+    held = picture.found.get("held") or ()
+    found: dict[str, str] = {}
+    for item in _wanted(picture):
+        name, _equals, version = item.partition("=")
+        there = picture.packages.get(name)
+        entry = next((entry for entry in excludes if fnmatch.fnmatchcase(name, str(entry["said"]))), None)
+        if entry and there is None:
+            found[f"{entry['said']} ({name})"] = str(entry["path"])
+        elif name in held and there and version and upstream(there) != version:
+            found[f"{name} {there} -> {version}"] = "apt-mark hold"
+    for said, where in found.items():
+        yield {"value": said, "where": where, "path": where}
+
+
+def _python(picture: Picture) -> Said:
+    if _manager(picture) == DEB and picture.found.get("apt") is False:
+        yield {"value": f"Python {picture.found.get('python') or '?'}"}
+
+
+PACKAGE_MANAGER: Judgements = {
+    "python_without_apt": _python,
+    "package_source_unusable": _unusable,
+    "packages_unfinished": _unfinished,
+    "packages_excluded": _excluded,
+}
