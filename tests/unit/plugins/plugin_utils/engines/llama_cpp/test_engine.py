@@ -11,7 +11,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEA
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import OWN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import OWN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
     known_variables,
     role_options,
@@ -162,7 +162,7 @@ def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "vLLM's option": (
         {"llama_cpp_options": {"max_model_len": 1024}},
-        "max_model_len is an option of vllm; llama.cpp has ctx_size",
+        "max_model_len is an option of vllm; llama.cpp has llama_cpp_ctx_size for it",
     ),
     "vLLM's option with nothing like it": ({"llama_cpp_options": {"quantization": "awq"}}, "nothing of the kind"),
     "Ollama's option": ({"llama_cpp_options": {"OLLAMA_NUM_PARALLEL": 2}}, "parallel"),

@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an old release": ({"lmdeploy_version": "0.7.3"}, "from 0.10.0 on"),
     "vLLM's option": (
         {"lmdeploy_options": {"max_model_len": 1024}},
-        "max_model_len is an option of vllm; LMDeploy has session_len",
+        "max_model_len is an option of vllm; LMDeploy has lmdeploy_session_len",
     ),
     "an option with nothing like it": ({"lmdeploy_options": {"split_mode": "row"}}, "nothing of the kind"),
     "an option of PyTorch's engine": ({"lmdeploy_options": {"eager_mode": True}}, "PyTorch engine only"),

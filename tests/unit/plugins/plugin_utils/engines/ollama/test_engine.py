@@ -153,12 +153,12 @@ def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a release before llama-server": ({"ollama_version": "0.24.0"}, "0.30.0"),
-    "vLLM's option": ({"ollama_options": {"max_model_len": 1024}}, "for Ollama it is ollama_context_length"),
-    "llama.cpp's option": ({"ollama_options": {"fit_target": 1}}, "for Ollama it is OLLAMA_GPU_OVERHEAD"),
+    "vLLM's option": ({"ollama_options": {"max_model_len": 1024}}, "Ollama has ollama_context_length for it"),
+    "llama.cpp's option": ({"ollama_options": {"fit_target": 1}}, "Ollama has OLLAMA_GPU_OVERHEAD for it"),
     "vLLM's option with nothing like it": ({"ollama_options": {"quantization": "awq"}}, "nothing of the kind"),
     "what a variable decides": ({"ollama_options": {"OLLAMA_HOST": "0.0.0.0"}}, "ollama_port decides it"),
     "a slip": ({"ollama_options": {"OLLAMA_MAX_QEUE": 5}}, "did you mean OLLAMA_MAX_QUEUE?"),
-    "nothing known": ({"ollama_options": {"temperature": 1}}, "reads no variable temperature"),
+    "nothing known": ({"ollama_options": {"temperature": 1}}, "has no option temperature"),
     "another file": ({"ollama_file": "other.gguf"}, "it holds: tiny.gguf"),
     "a name that Ollama does not take": ({"ollama_served_model_name": "a/b/c/d"}, "a/b/c/d"),
     "a model of ollama.com": ({"ollama_served_model_name": "tiny:cloud"}, "tiny:cloud"),

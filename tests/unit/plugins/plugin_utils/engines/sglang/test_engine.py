@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an old release": ({"sglang_version": "0.4.10"}, "from 0.5.3.post3 on"),
     "vLLM's option": (
         {"sglang_options": {"max_model_len": 1024}},
-        "max_model_len is an option of vllm; SGLang has context_length",
+        "max_model_len is an option of vllm; SGLang has sglang_context_length",
     ),
     "an option with nothing like it": ({"sglang_options": {"split_mode": "row"}}, "SGLang has pp_size"),
     "several hosts": ({"sglang_options": {"nnodes": 2}}, "of one host"),
