@@ -38,8 +38,6 @@ def batches(files: Sequence[OfHub]) -> Iterator[list[OfHub]]:
 class ActionModule(ActionBase):
     """A question to the host, then what it lacks, a batch after the other."""
 
-    TRANSFERS_FILES = False
-
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(

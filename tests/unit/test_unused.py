@@ -26,8 +26,6 @@ CALLED_BY_OTHERS = {
     "TRANSFERS_FILES",
     "_log_invocation",
     "_requires_connection",
-    "_supports_async",
-    "_supports_check_mode",
     "check_and_update_config",
     "do_POST",
     "feed_eof",
