@@ -81,7 +81,8 @@ class SpeakingAction(NormalAction):  # type: ignore[misc,unused-ignore]
 
 
 class DocumentedAction(ActionBase):  # type: ignore[misc,unused-ignore]
-    """Runs on the controller, without a module. The file of its name in plugins/modules describes it, and is the one place that says its options."""
+    """Has its options where they are described, in the file of its name in plugins/modules. Where that is a module as well, what the action alone tells it is
+    described as internal, and no option of the action."""
 
     def options(self, **rules: Sequence[Sequence[str]]) -> Any:
         """The arguments of the task by name, checked and with their defaults. ``rules`` are those between options, as modules have them."""
@@ -91,11 +92,15 @@ class DocumentedAction(ActionBase):  # type: ignore[misc,unused-ignore]
 
 
 def documented_options(module: str) -> dict[str, dict[str, object]]:
-    """The options of a module, from its documentation and the fragments that it names, as Ansible checks them."""
+    """The options of a module that are not internal, from its documentation and the fragments that it names, as Ansible checks them."""
     described = read_yaml(importlib.import_module(f"{_PLUGINS}.modules.{module}").DOCUMENTATION)
     options = dict(described.get("options") or {})
     for fragment in described["extends_documentation_fragment"]:
         name, _dot, part = fragment.removeprefix("baremetal.llm.").partition(".")
         shared = importlib.import_module(f"{_PLUGINS}.doc_fragments.{name}").ModuleDocFragment
         options |= read_yaml(getattr(shared, part.upper() or "DOCUMENTATION"))["options"]
-    return {option: {key: said[key] for key in _CHECKED if key in said} for option, said in options.items()}
+    return {
+        option: {key: said[key] for key in _CHECKED if key in said}
+        for option, said in options.items()
+        if not str(said["description"]).startswith("Internal.")
+    }
