@@ -9,36 +9,31 @@ import time
 from pathlib import Path
 
 from ansible.parsing.vault import AnsibleVaultError, VaultLib, VaultSecretsContext
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import collection_version, this_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory import backup
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 
 # Of the year 9999.
 _LAST_TIME = 253402300800
 SAVED = "saved"
-RESTORED = "restored"
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """On the controller alone."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "state": {"type": "str", "choices": [SAVED, RESTORED], "required": True},
-                "path": {"type": "path", "required": True},
-                "folder": {"type": "path"},
-            }
-        )
+        options = self.options()
         lang = language(task_vars.get("llm_language"))
         context = VaultSecretsContext.current(optional=True)
         if not context or not context.secrets:

@@ -12,12 +12,16 @@ from typing import Any, NotRequired
 
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, Wanted, human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import PACKED, incoming_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    explained,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -55,7 +59,7 @@ def split(batch: list[Sent]) -> tuple[list[Sent], list[Sent]]:
     return small, [file for file in batch if file["size"] >= PACKED_BYTES]
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """A question to the host, then the transfers, each with its commit."""
 
     TRANSFERS_FILES = True
@@ -63,17 +67,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         arguments = {name: value for name, value in self._task.args.items() if name not in ("files", "phase", "packed")}
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path", "required": True},
-                "kind": {"type": "str", "required": True},
-                "match": {"type": "dict", "default": {}},
-                "dest": {"type": "path", "required": True},
-                "strip": {"type": "int", "default": 0},
-                "content": {"type": "bool", "default": False},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         lang = options["language"]
         records = select(load_records(options["bundle"], lang), options["kind"], options["match"])
         if not records:

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, BundleError, Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records, read_manifest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 
 
 def records_of(bundle: str) -> list[Record]:
@@ -25,27 +24,12 @@ def records_of(bundle: str) -> list[Record]:
         return []
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Everything happens here, on the controller."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path", "required": True},
-                "wishes": {"type": "dict"},
-                "images": {"type": "list", "elements": "dict"},
-                "engine_images": {"type": "list", "elements": "dict"},
-                "archive": {"type": "str"},
-                "checked_images": {"type": "list", "elements": "dict"},
-                "artefacts": {"type": "list", "elements": "dict", "default": []},
-                "offered": {"type": "list", "elements": "path", "default": []},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            },
-            required_together=[["images", "engine_images", "archive"]],
-        )
+        options = self.options(required_together=[["images", "engine_images", "archive"]])
         options = plain(options)
         hostvars = task_vars["hostvars"]
         deployments = plain(hostvars["localhost"]["llm_inventory"]["deployments"])

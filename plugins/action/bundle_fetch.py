@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
@@ -16,38 +15,23 @@ from ansible_collections.baremetal.llm.plugins.module_utils._download import mak
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse_text,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Everything happens here, on the controller."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path", "required": True},
-                "checks": {"type": "path", "required": True},
-                "items": {"type": "list", "elements": "dict", "required": True},
-                "images": {"type": "list", "elements": "dict", "default": []},
-                "hosts": {"type": "int", "default": 1},
-                "network_gbit_per_second": {"type": "float", "default": 10},
-                "registry_mirrors": {"type": "dict", "default": {}},
-                "url_mirrors": {"type": "dict", "default": {}},
-                "os_mirrors": {"type": "dict", "default": {}},
-                "os_keyrings": {"type": "dict", "default": {}},
-                "huggingface_endpoint": {"type": "str", "default": "https://huggingface.co"},
-                "modelscope_endpoint": {"type": "str", "default": "https://modelscope.cn"},
-                "update": {"type": "bool", "default": False},
-                "lists": {"type": "path"},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         settings, check = self._settings(options, task_vars), bool(self._task.check_mode)
         credentials = self._templar.template(task_vars.get("bundle_registry_credentials") or {})
         refused = ""

@@ -5,38 +5,22 @@
 from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.transfer import receive, send
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Everything happens here, on the controller."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path", "required": True},
-                "checks": {"type": "path", "required": True},
-                "export": {"type": "path"},
-                "sources": {"type": "list", "elements": "path"},
-                "split_mib": {"type": "int", "default": 0},
-                "manifest_sha256": {"type": "str", "default": ""},
-                "allowed_signers": {"type": "str", "default": ""},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            },
-            mutually_exclusive=[["export", "sources"]],
-            required_one_of=[["export", "sources"]],
-        )
+        options = self.options(mutually_exclusive=[["export", "sources"]], required_one_of=[["export", "sources"]])
         say, check = display.display, bool(self._task.check_mode)
         try:
             sends = bool(options["export"])

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import BundleError
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import (
@@ -24,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
@@ -64,23 +63,12 @@ class Verified(TypedDict):
     faults: dict[str, list[str]]
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Everything happens here, on the controller."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path"},
-                "manifest_sha256": {"type": "str", "default": ""},
-                "allowed_signers": {"type": "str", "default": ""},
-                "checks": {"type": "path", "required": True},
-                "content": {"type": "bool", "default": True},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         named = Bundle(options["bundle"] or "", options["manifest_sha256"], options["allowed_signers"])
         bundles = [named] if named.folder else bundles_in_use(task_vars["hostvars"], task_vars["groups"])
         result.update(changed=False, files=0, bytes=0, read_bytes=0, faults={}, manifests={})

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import CLASSES, OURS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
@@ -17,7 +16,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status import cleanup
@@ -29,23 +33,14 @@ LISTED = "__cleanup_listed"
 DONE = "__cleanup_done"
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads what the hosts of this run answered."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "hosts": {"type": "list", "elements": "str", "required": True},
-                "what": {"type": "list", "elements": "str", "default": []},
-                "state": {"type": "str", "choices": ["planned", "done"], "default": "planned"},
-                "output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"},
-            }
-        )
+        options = self.options()
         fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
         lang = language(controller["llm_language"])

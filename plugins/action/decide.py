@@ -93,7 +93,6 @@ FILE = "decision.json"
 class ActionModule(ActionBase):
     """Reads what is known, asks, and writes the answer down."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:

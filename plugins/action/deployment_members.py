@@ -36,9 +36,7 @@ FILE = "members.json"
 class ActionModule(ActionBase):
     """Reads what the hosts of this run answered."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)

@@ -5,25 +5,22 @@
 from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log, explain_log, saved_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads a file of the controller."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(argument_spec={"file": {"type": "path", "default": ""}})
+        options = self.options()
         lang = language(Fleet(self._loader, task_vars)["localhost"]["llm_language"])
         try:
             text = saved_log(str(options["file"]))

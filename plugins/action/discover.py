@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
@@ -33,7 +32,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover i
     unreached,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.engines import engine_lines
@@ -58,22 +62,14 @@ MIRRORS = (
 )
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads what was found, prints it, and writes the inventory's folder in one step, if there is none yet."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "hosts": {"type": "list", "elements": "str", "required": True},
-                "dest": {"type": "path", "required": True},
-                "model": {"type": "str", "default": ""},
-            }
-        )
+        options = self.options()
         fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         hosts, problems = self._found(fleet, options["hosts"], lang)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.checks import examine, examine_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import GIB, Finding, Question
@@ -25,7 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.report import
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import FleetInventory
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, names, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import saved_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -50,21 +49,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import
 FILE = "doctor.json"
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads what the hosts of this run answered, or a file of the controller."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
-                "log": {"type": "path", "default": ""},
-            }
-        )
+        options = self.options()
         fleet, now = Fleet(self._loader, task_vars), time.time()
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])

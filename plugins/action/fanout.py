@@ -35,6 +35,8 @@ CLAIMS = "claims"
 TOLD_SECONDS = 60.0
 # What the host is asked once a few seconds takes it a while on a machine that is busy.
 POLL_SECONDS = 4.0
+# After how long the program on a host ends by itself when nobody asks for it and nothing moves.
+IDLE_SECONDS = 300
 OFFERED = "__fanout_offered"
 LOOKED = "__fanout_looked"
 DESCRIBED = "__fanout_described"
@@ -103,8 +105,6 @@ class ActionModule(ActionBase):
                 "run": {"type": "path"},
                 "limit_mbps": {"type": "int", "default": 0},
                 "writers": {"type": "int", "default": 4},
-                "idle_seconds": {"type": "int", "default": 300},
-                "seconds": {"type": "int", "default": 86400},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
@@ -247,7 +247,7 @@ class ActionModule(ActionBase):
             "sessions": fanout.session_count(plan["files"]),
             "limit_bytes": plan["limit_mbps"] * 125000,
             "writers": self.options["writers"],
-            "idle_seconds": self.options["idle_seconds"],
+            "idle_seconds": IDLE_SECONDS,
             "files": [file for file in files if file["path"] in wanted],
             "have": mine["have"],
         }
@@ -257,7 +257,6 @@ class ActionModule(ActionBase):
             job=job,
             lib=self._lib(),
             wheel=wheel,
-            seconds=self.options["seconds"],
             dest=mine["dest"],
         )
         if answer.get("failed"):

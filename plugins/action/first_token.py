@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import time
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, engine_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.crash_loop import SAME_ENDS, CrashLoop
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_progress import StartProgress
@@ -20,24 +19,12 @@ ASK_SECONDS = 5.0
 LOOK_SECONDS = 10.0
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Two commands on the host, by turns; the clock is the controller's."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "name": {"type": "str", "required": True},
-                "ask": {"type": "list", "elements": "str", "required": True},
-                "log": {"type": "list", "elements": "str", "required": True},
-                "seconds": {"type": "float", "required": True},
-                "reading_seconds": {"type": "float"},
-                "last_seconds": {"type": "float"},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         if self._task.check_mode:
             return {**result, "changed": False, "skipped": True}
         began = time.monotonic()

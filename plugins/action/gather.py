@@ -36,8 +36,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import
 class ActionModule(ActionBase):
     """The module, between two looks at the clock."""
 
-    _supports_check_mode = True
-
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.args.get("discover"):

@@ -22,8 +22,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 class ActionModule(SpeakingAction):
     """The module, with what is wrong in words."""
 
-    _supports_check_mode = True
-
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         seen = plain((task_vars.get("ansible_facts") or {}).get("llm_lock") or {})
         holder = seen.get("holder")

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
@@ -18,7 +17,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    explained,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 
 display = Display()
@@ -27,16 +31,12 @@ _COMPARED_BY = ("nvidia_driver_method", "nvidia_driver_version")
 _COMPARED_SETTINGS = ("image", "version", "runtime")
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Of the hosts that run an image the first one reads it, once for all runs."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={"language": {"type": "str", "choices": ["en", "zh"], "default": "en"}}
-        )
+        options = self.options()
         fleet, host, lang = Fleet(self._loader, task_vars), task_vars["inventory_hostname"], options["language"]
         read: list[object] = []
         result |= {"changed": False, "images": read}

@@ -6,34 +6,24 @@ from __future__ import annotations
 
 import os
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import excerpt
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
 
 display = Display()
 LACKING = "_images_lacking"
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Everything happens here, on the controller, once for all hosts."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path", "required": True},
-                "whole": {"type": "bool", "default": False},
-                "written": {"type": "path"},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         bundle, lang = os.path.expanduser(options["bundle"]), options["language"]
         if options["written"] is not None:
             excerpt.remove(bundle, options["written"])

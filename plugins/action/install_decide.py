@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
@@ -12,27 +11,20 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import decide_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.toolkit import decide_toolkit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import HostVariables
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 
 ROLES = {"nvidia_driver": decide_driver, "docker": decide_engine, "nvidia_container_toolkit": decide_toolkit}
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads the variables of the role that asks, and the bundle; touches no host."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "role": {"type": "str", "required": True, "choices": list(ROLES)},
-                "found": {"type": "dict", "required": True},
-            }
-        )
+        options = self.options()
         variables = HostVariables(self._loader, task_vars)
         lang = language(variables["llm_language"])
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import preload
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import read_bundles
@@ -16,7 +15,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.duplicate_
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import OneLine, one_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse, refuse_fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse,
+    refuse_fleet,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     LANGUAGES,
     message,
@@ -35,19 +40,14 @@ def _language(said: Iterable[object]) -> str:
     return own_language(next((item for item in said if item in LANGUAGES), ""))
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Checks the inventory on the controller, without a connection to any host."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, arguments = self.validate_argument_spec(
-            argument_spec={"bundle_required": {"type": "bool", "default": True}}
-        )
+        arguments = self.options()
         known = known_variables()
         variables, groups = self._parsed(task_vars, known)
         named = self._one_line({**variables.of(CONTROLLER), "_raw_params": task_vars.get("_raw_params")}, groups)

@@ -8,12 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, select
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import OfHub
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    explained,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -35,22 +39,12 @@ def batches(files: Sequence[OfHub]) -> Iterator[list[OfHub]]:
         yield batch
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """A question to the host, then what it lacks, a batch after the other."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "bundle": {"type": "path", "required": True},
-                "model": {"type": "str", "required": True},
-                "dest": {"type": "path", "required": True},
-                "content": {"type": "bool", "default": False},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         files, hub = self._files(options)
         answer = self._ask(options, task_vars, files=files)
         lacking = [file for file in files if file["path"] in answer.get("missing", ())]

@@ -63,7 +63,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations
 class ActionModule(ActionBase):
     """Reads the inventory and the latest decision; touches no host."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:

@@ -27,7 +27,6 @@ display = Display()
 class ActionModule(ActionBase):
     """Everything happens here, on the controller. What it needs are variables, so that neither a log nor a diff can show a secret."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:

@@ -18,8 +18,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 class ActionModule(ActionBase):
     """The module, where the role ran as a whole and it is known what it was asked for."""
 
-    _supports_check_mode = True
-
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         options = self._task.args

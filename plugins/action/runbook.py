@@ -23,9 +23,7 @@ FOLDERS = ("llm_secrets_dir", "llm_report_dir", "llm_bundle_dir")
 class ActionModule(ActionBase):
     """Reads the inventory of this run."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)

@@ -30,8 +30,6 @@ FILE = "served.json"
 class ActionModule(ActionBase):
     """The module, with what the controller knows."""
 
-    _supports_check_mode = True
-
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result: dict[str, object] = super().run(tmp, task_vars)
         host, options = str(task_vars["inventory_hostname"]), dict(self._task.args)

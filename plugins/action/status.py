@@ -9,11 +9,10 @@ import os
 import time
 from collections.abc import Sequence
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absentees
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import (
@@ -39,18 +38,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import
 )
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads what the hosts of this run answered."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={"output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"}}
-        )
+        options = self.options()
         fleet, now = Fleet(self._loader, task_vars), time.time()
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import (
     looked_for,
     rollback_plan,
@@ -14,23 +13,23 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, names, problem
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Asks of all hosts at once what they were found to be."""
 
     _requires_connection = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "hosts": {"type": "list", "elements": "str", "required": True},
-                "back": {"type": "bool", "default": False},
-            }
-        )
+        options = self.options()
         fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         every = fleet["localhost"]["llm_inventory"]["deployments"]

@@ -7,32 +7,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, DocumentedAction, TaskVars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 REPEAT_SECONDS = 60.0
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Runs another module until it succeeds; the clock is the controller's."""
-
-    TRANSFERS_FILES = False
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "module": {"type": "str", "required": True},
-                "args": {"type": "dict", "required": True},
-                "seconds": {"type": "float", "required": True},
-                "every_seconds": {"type": "float", "default": 2.0},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
-        )
+        options = self.options()
         if self._task.check_mode:
             return {**result, "changed": False, "skipped": True}
         # As it was given: the check above makes texts of what it does not know.

@@ -7,13 +7,18 @@ from __future__ import annotations
 import difflib
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import host_names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import UNSET, TaskVars, refuse, refuse_fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
+    UNSET,
+    DocumentedAction,
+    TaskVars,
+    refuse,
+    refuse_fleet,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus, read_fleet, said_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import entries, entry_of
@@ -23,18 +28,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.engines impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.what_fits import kind_lines
 
 
-class ActionModule(ActionBase):
+class ActionModule(DocumentedAction):
     """Reads the fleet of the command line, else that of the inventory."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _supports_check_mode = True
 
     def run(self, tmp: object = None, task_vars: TaskVars = UNSET) -> dict[str, object]:
         result = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={"fleet": {"type": "str", "default": ""}, "model": {"type": "str", "default": ""}}
-        )
+        options = self.options()
         fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         models = self._models(options["model"], lang)

@@ -70,7 +70,7 @@ def load_json(stream: TextIO) -> Any:
     return read_json(stream.read())
 
 
-def read_object(path: str) -> dict[str, object]:
+def read_object(path: str) -> dict[str, Any]:
     """The object of a file of JSON; empty where the file cannot be read, or holds anything else."""
     try:
         with open(path, encoding="utf-8") as stream:

@@ -155,7 +155,6 @@ class Live(TypedDict, total=False):
     """How a host is at this moment; nothing of it where it was not asked."""
 
     now: float
-    up_seconds: float
     # None where no engine answers.
     containers: list[Container] | None
     units: list[Unit]
@@ -463,7 +462,6 @@ def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys
         asked = pool.submit(series, "http://127.0.0.1:9090", **options["series"]) if options["series"] else None
         found: Live = {
             "now": time.time(),
-            "up_seconds": time.monotonic(),
             "containers": containers,
             "units": own_units(programs),
             "versions": versions(programs),

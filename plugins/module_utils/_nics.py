@@ -43,7 +43,6 @@ class Interface(TypedDict):
     # ethernet, bond, vlan, bridge and others
     kind: str
     driver: str | None
-    pci_id: str | None
     wireless: bool
     virtual: bool
     # The bridge or bond that it belongs to, and what belongs to it.
@@ -115,11 +114,6 @@ def _link(*parts: str) -> str | None:
     return os.path.basename(os.path.realpath(path)) if os.path.exists(path) else None
 
 
-def _pci_id(folder: str) -> str | None:
-    name = _link(folder, "device") or ""
-    return name if re.fullmatch(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", name) else None
-
-
 def _kind(folder: str, device_type: str | None) -> str:
     for entry in ("bridge", "bonding"):
         if os.path.isdir(os.path.join(folder, entry)):
@@ -149,7 +143,6 @@ def _interface(root: str, name: str, addresses: Sequence[str]) -> Interface:
         "up": state not in _NOT_UP and (flags is None or bool(flags & _FLAG_UP)),
         "kind": kind,
         "driver": _link(folder, "device/driver"),
-        "pci_id": _pci_id(folder),
         "wireless": kind == "wlan"
         or any(os.path.exists(os.path.join(folder, sub)) for sub in ("wireless", "phy80211")),
         "virtual": not os.path.exists(os.path.join(folder, "device")),

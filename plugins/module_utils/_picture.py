@@ -83,10 +83,8 @@ class Engine(TypedDict):
     d_type: bool | None
     containerd_store: bool
     data_root: str
-    cgroup_driver: str
     userns: bool
     rootless: bool
-    live_restore: bool
     missing_runtimes: list[str]
     proxy: str
     no_proxy: str
@@ -123,7 +121,6 @@ class Picture(Compilers, Left):
     apparmor: dict[str, bool]
     storage: list[Remote]
     fabric_manager: str
-    selinux_booleans: dict[str, bool]
     # 1 or 2
     cgroup: int
     python: str
@@ -162,7 +159,6 @@ CONTAINERD_ROOT = "/var/lib/containerd"
 # How clouds mark disks that are gone when the machine is switched off: a file that Azure puts there, and what AWS calls the device.
 _TEMPORARY_FILE, _TEMPORARY_MODEL = "DATALOSS_WARNING_README.txt", "Amazon EC2 NVMe Instance Storage"
 _SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
-_BOOLEANS = ("haproxy_connect_any", "keepalived_connect_any")
 _ROUTE_UP = 0x1
 _UPGRADES = re.compile(r'^\s*APT::Periodic::Unattended-Upgrade\s+"?(\d+)"?\s*;', re.M)
 
@@ -294,12 +290,6 @@ def parse_routes(text: str) -> list[dict[str, str]]:
     return found
 
 
-def booleans(sysfs_root: str) -> dict[str, bool]:
-    """The SELinux booleans that matter, as they are now; those that the policy does not have are not there."""
-    found = {name: read(sysfs_root, "fs/selinux/booleans", name).split() for name in _BOOLEANS}
-    return {name: words[0] == "1" for name, words in found.items() if words}
-
-
 def missing_runtimes(config: Mapping[str, object], programs: Programs) -> list[str]:
     """The runtimes of daemon.json whose program is not there."""
     runtimes = config.get("runtimes")
@@ -339,10 +329,8 @@ def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") 
         "d_type": {"true": True, "false": False}.get(status.get("Supports d_type", "").lower()),
         "containerd_store": status.get("driver-type", "").startswith("io.containerd.snapshotter"),
         "data_root": str(info.get("DockerRootDir") or config.get("data-root") or ""),
-        "cgroup_driver": str(info.get("CgroupDriver") or ""),
         "userns": "name=userns" in security,
         "rootless": "name=rootless" in security,
-        "live_restore": bool(info.get("LiveRestoreEnabled")),
         "missing_runtimes": missing_runtimes(config, programs),
         "proxy": str(info.get("HttpsProxy") or info.get("HttpProxy") or ""),
         "no_proxy": str(info.get("NoProxy") or ""),
@@ -417,7 +405,6 @@ def picture(
         "apparmor": apparmor(programs, sysfs_root),
         "storage": storage(mounts, sysfs_root),
         "fabric_manager": manager.group(1) if manager else "",
-        "selinux_booleans": booleans(sysfs_root),
         "cgroup": 2 if os.path.exists(os.path.join(sysfs_root, "fs/cgroup/cgroup.controllers")) else 1,
         "python": platform.python_version(),
         "dnf": any(importlib.util.find_spec(name) for name in ("dnf", "libdnf5")),

@@ -15,7 +15,7 @@ description:
   - Of files that a host has fetched and the controller has not (O(offers)), that host is the source.
   - On each host a program runs for that as a transient unit of systemd, C(baremetal-llm-fanout-RUN.service). It listens at the host's address in the
     cluster's network only, knows its peers by a list of addresses, and talks to nobody who does not know the secret of the run. It ends with
-    O(phase=end), and by itself where nobody has asked for it and nothing has moved for O(idle_seconds).
+    O(phase=end), and by itself where nobody has asked for it and nothing has moved for five minutes, and after a day.
   - It is one task for each O(phase), in a loop over the host itself and, on the first host of the play, over hosts outside of the play that have
     files. Each item has the host as C(host), to which the task is delegated. What it cannot bring is missing afterwards and has to come another way.
 options:
@@ -84,14 +84,6 @@ options:
     description: How many threads write to the disk at a time.
     type: int
     default: 4
-  idle_seconds:
-    description: After how long the program ends by itself when nobody asks for it and nothing moves.
-    type: int
-    default: 300
-  seconds:
-    description: How long it may run at most.
-    type: int
-    default: 86400
   lib:
     description: Internal. The folder on the host for what the program needs, which is gone afterwards.
     type: path
@@ -227,6 +219,8 @@ RUN_DIR = "/run/baremetal-llm-fanout"
 UNIT = "baremetal-llm-fanout-{0}"
 START_SECONDS = 30.0
 READY_SECONDS = 600.0
+# How long the program runs at most.
+MOST_SECONDS = 86400
 # From these the system takes ports of its own. A firewall of this collection closes them to hosts of other deployments, which want models, too.
 DYNAMIC = "/proc/sys/net/ipv4/ip_local_port_range"
 LOWEST_DYNAMIC = 32768
@@ -234,6 +228,7 @@ TRIED_PORTS = 200
 # For which releases of Python there are wheels of libtorrent.
 PYTHONS = range(8, 14)
 PROPERTIES = (
+    "RuntimeMaxSec={0}".format(MOST_SECONDS),
     "Nice=10",
     "IOSchedulingClass=idle",
     # One that was killed goes on with what it had, at the same port.
@@ -367,7 +362,6 @@ def start(module: AnsibleModule) -> dict[str, object]:
         json.dumps({**job, "secret": said["secret"], "ports": ports()}),
     )
     write(run, _fanout.LEASE, "")
-    properties = (*PROPERTIES, "RuntimeMaxSec={0}".format(said["seconds"]))
     path = "{0}/lib:{1}".format(folder_of(run), unpacked(os.path.join(said["lib"], said["wheel"])))
     command = [
         *(
@@ -377,7 +371,7 @@ def start(module: AnsibleModule) -> dict[str, object]:
             "--unit",
             UNIT.format(run),
         ),
-        *("--property=" + one for one in properties),
+        *("--property=" + one for one in PROPERTIES),
         *(
             "--setenv=PYTHONPATH=" + path,
             "--setenv=PYTHONDONTWRITEBYTECODE=1",
@@ -491,8 +485,6 @@ def main() -> None:
             "run": {"type": "path"},
             "limit_mbps": {"type": "int", "default": 0},
             "writers": {"type": "int", "default": 4},
-            "idle_seconds": {"type": "int", "default": 300},
-            "seconds": {"type": "int", "default": 86400},
             "lib": {"type": "path"},
             "wheel": {"type": "str"},
             "job": {"type": "dict"},

@@ -220,7 +220,7 @@ ansible_facts:
       description:
         - The interfaces by name, each with C(name), C(addresses) (IPv4 first, with prefix length), C(speed_mbps), C(mtu),
           C(operstate), C(up), C(kind) (V(ethernet), V(infiniband), V(wlan), V(bond), V(bridge), V(vlan), V(tun), V(tunnel),
-          V(loopback) or V(other)), C(driver), C(pci_id), C(wireless), C(virtual) (no device behind it), C(master) (the bond or
+          V(loopback) or V(other)), C(driver), C(wireless), C(virtual) (no device behind it), C(master) (the bond or
           bridge that it belongs to), C(members) (what belongs to it) and C(rdma) (active RDMA ports that it leads to).
           What is not known is V(null).
       type: list
@@ -366,10 +366,6 @@ ansible_facts:
           description: The major release of the gcc that made the kernel, and as C(gcc) that of the host's own; empty where it is not known.
           type: str
           sample: "12"
-        selinux_booleans:
-          description: The booleans of SELinux that matter, where the policy has them.
-          type: dict
-          sample: {"haproxy_connect_any": false}
         cgroup:
           description: The version of control groups.
           type: int

@@ -29,10 +29,6 @@ options:
     type: int
     choices: [0, 1, 2, 3, 4]
     default: 1
-  dcgm_seconds:
-    description: After how long DCGM is ended.
-    type: int
-    default: 7200
   record:
     description: File on the host with the result of last time, to compare with.
     type: path
@@ -93,6 +89,9 @@ from ansible_collections.baremetal.llm.plugins.module_utils._accept import exami
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
+# After how long DCGM is ended.
+DCGM_SECONDS = 7200
+
 
 def main() -> None:
     module = AnsibleModule(
@@ -100,7 +99,6 @@ def main() -> None:
             "command": {"type": "list", "elements": "str", "required": True},
             "seconds": {"type": "int", "required": True},
             "dcgm_level": {"type": "int", "choices": [0, 1, 2, 3, 4], "default": 1},
-            "dcgm_seconds": {"type": "int", "default": 7200},
             "record": {"type": "path", "required": True},
             "slower_percent": {"type": "int", "default": 10},
             "sysfs_root": {"type": "path", "default": "/sys"},
@@ -112,7 +110,7 @@ def main() -> None:
         module.exit_json(changed=False)
     asked = module.params
     programs = Programs(module)
-    diagnoses = Programs(module, asked["dcgm_seconds"])
+    diagnoses = Programs(module, DCGM_SECONDS)
     facts = examine(programs, diagnoses, asked["command"], asked["seconds"], asked["dcgm_level"], asked["sysfs_root"])
     # The result of last time; an unreadable one only means that nothing is compared.
     module.exit_json(changed=False, facts=facts, last=read_object(asked["record"]))

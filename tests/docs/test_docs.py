@@ -139,6 +139,35 @@ def check_links(page: Path) -> None:
             assert heading in [re.sub(r"[^\w -]", "", found.lower()).replace(" ", "-") for found in headings], heading
 
 
+# Pages for people who change the collection. Beside the paths of the checkout they name files of hosts, of runs and of vLLM's wheels.
+FOR_DEVELOPERS = [
+    "AGENTS.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    *("docs/development/" + name for name in ("new-engine.md", "new-release.md")),
+]
+ELSEWHERE = re.compile(
+    r"~|ansible_collections/|build/|records/|decision\.json|vllm/(config|engine|v1)|plugins/module_utils/_name\.py"
+)
+
+
+def test_paths_that_developers_are_told_exist() -> None:
+    """From the root of the checkout, below plugins/, or in any role; a word in capitals stands for any name, and a name without a folder lies anywhere."""
+
+    def check(page: Path) -> None:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        named = re.findall(r"`([\w*~.-]*/[\w*./-]*|[\w.-]+\.(?:json|md|py|sh|yml))`", text)
+        assert named
+        for path in named:
+            pattern = re.sub(r"\b[A-Z]{2,}\b", "*", path).strip("/")
+            below = ("", "plugins/", "plugins/plugin_utils/", "roles/*/", "tests/unit/plugins/plugin_utils/")
+            anywhere = () if "/" in pattern else ("playbooks/", "plugins/**/", "roles/**/")
+            found = any(next(ROOT.glob(prefix + pattern), None) for prefix in (*below, *anywhere))
+            assert found or ELSEWHERE.match(path), path
+
+    check_each({page: ROOT / page for page in FOR_DEVELOPERS}, check)
+
+
 def test_every_page_is_in_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     linked = {(index.parent / target).resolve() for target, _heading in LINK.findall(index.read_text())}

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
+    known_variables,
+    role_options,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 
 from tests.support.deployments import ROLES, host
+from tests.support.each import check_each
+from tests.support.gguf_models import Shape, write_model
+from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
 
 HOST = "gpu1"
+# By what is tried the variables, and a part of what is said then.
+Cases = Mapping[str, tuple[dict[str, Any], str]]
+TINY = Shape(layers=2, hidden=256, heads=4, head=64, inner=512, vocabulary=320, context=2048)
 
 
 class LoneSite:
@@ -83,3 +95,56 @@ class LoneSite:
     def server(self, **more: Any) -> dict[str, Any]:
         found: dict[str, Any] = self.section(**more)[self.engine]
         return found
+
+    def checks_values(self, wrong: Cases) -> None:
+        """Each of these values is refused before a host is touched, by a text with its variable; and so are two hosts."""
+
+        def check(case: tuple[dict[str, Any], str]) -> None:
+            said, variable = case
+            problems = self.checked(**said)["problems"]
+            assert len(problems) == 1
+            assert variable in json.dumps(problems)
+
+        check_each(wrong, check)
+        assert [each["code"] for each in self.checked("gpu1", "gpu2")["problems"]] == ["engine_of_one_host"]
+
+    def refuses(self, cases: Cases) -> None:
+        """Nothing is planned with any of these, and the problem has these words."""
+
+        def check(case: tuple[dict[str, Any], str]) -> None:
+            said, words = case
+            assert words in self.refused(**said)
+
+        check_each(cases, check)
+
+    def roles_with_work(self) -> set[str]:
+        """The roles whose records have a digest of what they are asked for; those of others have nothing to do."""
+        asked = asked_by_decision(self.section(), self.variables, role_options())
+        return {role for role, digest in asked.items() if digest != UNUSED}
+
+    def behind_a_gateway(self, check: str, **more: Any) -> list[str]:
+        """The paths that a gateway lets through; ``check`` is the one by which it looks whether the server answers."""
+        more = {f"{self.engine}_served_model_name": self.name, f"{self.engine}_port": 8080, **more}
+        sections, problems = asked_of_gateways({"a": {**self.said, **self.defaults, **more}})
+        assert problems == []
+        (model,) = sections["gate"]["models"]
+        assert (model["name"], model["check"], model["kind"]) == (self.name, check, "token")
+        assert [replica["port"] for replica in model["replicas"]] == [8080]
+        found: list[str] = sections["gate"]["paths"]
+        return found
+
+
+class GgufSite(LoneSite):
+    """A bundle in a folder of the test with GGUF files of one model."""
+
+    def __init__(self, engine: str, said: Mapping[str, Any], folder: Path) -> None:
+        super().__init__(engine, "small", said, bundle=str(folder))
+        self.bundle = folder
+
+    def add(self, name: str, shape: Shape = TINY) -> GgufSite:
+        """Write a file, whose SHA-256 in the manifest is that of nothing."""
+        path = f"models/lab--tiny/{name}"
+        write_model(self.bundle / path, shape)
+        size = (self.bundle / path).stat().st_size
+        self.records.append({"path": path, "kind": "model", "model": "lab/tiny", "sha256": "5" * 64, "size": size})
+        return self

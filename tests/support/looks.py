@@ -57,7 +57,6 @@ def facts(head: bool = True, deployment: str = "qwen") -> dict[str, Any]:
     watched = {**word, "kind": "running", "said": "running"}
     live = {
         "now": NOW,
-        "up_seconds": 90000.0,
         "versions": {"docker": "27.3.1", "toolkit": "1.17.8"},
         "containers": [container(name, labels=labels) for name in ("llm-ray", "llm-vllm")[: 1 + head]],
         "units": [{"name": "llm-probe.timer", "load": "loaded", "state": "active", "restarts": None, "started": None}],

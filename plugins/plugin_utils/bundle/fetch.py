@@ -22,7 +22,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 from ansible_collections.baremetal.llm.plugins.module_utils._download import without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
@@ -202,14 +202,14 @@ class Fetching:
 
     def ask(self, items: Sequence[Item], update: bool) -> None:
         """Learn what the items are, from the last plan as far as it knows them, and see what is lacking."""
-        known = {} if update else self._read_plan()
+        known = {} if update else read_object(self.plan_path)
         for item in items:
             self._ask(item, known)
         self._compare()
 
     def ask_all(self, items: Sequence[Item], update: bool) -> list[CodedError]:
         """The same, and of all items why they cannot be had, so that one run names every address that this machine does not reach."""
-        known = {} if update else self._read_plan()
+        known = {} if update else read_object(self.plan_path)
         problems = []
         for item in items:
             try:
@@ -290,14 +290,6 @@ class Fetching:
 
     def write_plan(self) -> None:
         write_text(self.plan_path, json.dumps(self.plan, indent=1))
-
-    def _read_plan(self) -> dict[str, Asked]:
-        try:
-            with open(self.plan_path, encoding="utf-8") as stream:
-                found = load_json(stream)
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
 
     def _full(self, path: str) -> str:
         full = inside(self.bundle, path)

@@ -26,7 +26,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     sha256_of,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json, read_yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object, read_yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import remote_size
@@ -291,12 +291,7 @@ def _manifest(records: Sequence[Mapping[str, object]]) -> str:
 
 
 def _read_images(folder: str) -> dict[str, dict[str, object]]:
-    try:
-        with open(os.path.join(folder, STATE_DIR, IMAGES_NAME), encoding="utf-8") as stream:
-            found = load_json(stream)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_object(os.path.join(folder, STATE_DIR, IMAGES_NAME))
 
 
 def _write_images(folder: str, images: Mapping[str, object]) -> None:

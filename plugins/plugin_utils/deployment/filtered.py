@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, LoneSection, Nothing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import lone_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
 
 # Who starts the server, with the Python of the image.
@@ -36,5 +34,4 @@ def filtered_section(member: Member, variables: Mapping[str, bool | str], start:
         # NCCL's threads meet in the host's shared memory where the GPUs do not reach each other: --ipc=host in docs/en/llm/api_server.md of LMDeploy, and in
         # docs/get_started/install.md of SGLang.
         made["ipc_mode"] = "host"
-    server = server_section(member, made, {}, {"path": "", "content": {}}, (), digest([*member.deployment.weights]))
-    return {**server, "restarts_for_keys": False, "probe": probe_section(member, [])}
+    return lone_section(member, made, {})

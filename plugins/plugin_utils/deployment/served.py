@@ -164,10 +164,7 @@ def restored(served: State, moved: bool, code: str) -> HostSection:
     if moved:
         tag = json.dumps(kept_tag(served["image"]["id"]))
         section = json.loads(json.dumps(section).replace(json.dumps(served["image"]["reference"]), tag))
-    # Of an earlier version of the collection the notes may not say which roles serve.
-    mine = engine(str(section.get("engine") or DEFAULT))
-    about = {"engine": mine.name, "roles": list(mine.roles), "measures": mine.measures}
-    return cast(HostSection, {**about, **section, "asked": {**(section.get("asked") or {}), CODE: code}})
+    return cast(HostSection, {**section, "asked": {**(section.get("asked") or {}), CODE: code}})
 
 
 def served_decision(looked: Mapping[str, Looked], code: str, decision: Mapping[str, object]) -> dict[str, object]:

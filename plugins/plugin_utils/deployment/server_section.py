@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import (
     on_request_section,
     wait_seconds,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import runtime_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
     Container,
+    LoneSection,
     Nothing,
     Options,
     ServerSection,
@@ -28,8 +31,8 @@ def server_section(
     container: Container | Nothing,
     unit: Unit | Nothing,
     config: Options,
-    files: Sequence[SmallFile] = (),
-    reads: str = "",
+    files: Sequence[SmallFile],
+    reads: str,
 ) -> ServerSection:
     """The server on a host: its container or its unit, and the files that it reads, of which ``reads`` is a digest."""
     return {
@@ -54,3 +57,17 @@ def server_section(
         # The host of each rank. Where Ray spreads them, it says itself where they are.
         "ranks": [node["host"] for node in member.deployment.plan["nodes"] for dummy in node["ranks"]],
     }
+
+
+def lone_section(
+    member: Member,
+    container: Container | Nothing,
+    unit: Unit | Nothing,
+    files: Sequence[SmallFile] = (),
+    restarts_for_keys: bool = False,
+) -> LoneSection:
+    """The same of an engine whose server is one container of one host, with its probe. ``unit`` is what stands in front of it; with ``restarts_for_keys`` it
+    reads its keys only when it starts."""
+    reads = digest([*member.deployment.weights])
+    server = server_section(member, container, unit, {"path": "", "content": {}}, files, reads)
+    return {**server, "restarts_for_keys": restarts_for_keys, "probe": probe_section(member, [])}

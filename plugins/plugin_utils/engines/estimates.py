@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines, facts, runs
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import OptionTable
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items, mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -153,7 +152,7 @@ def too_large(code: str, asked: Asked, found: Estimate, needed: int, length: int
 
 @dataclass(frozen=True)
 class Planner:
-    """What an engine's ``inputs``, ``plan`` and ``plan_warnings`` are whose memory is only estimated (interface.py)."""
+    """What an engine's ``inputs`` and ``plan`` are whose memory is only estimated (interface.py)."""
 
     table: Callable[[], OptionTable]
     # Settings that are variables of their own.
@@ -195,19 +194,3 @@ class Planner:
             return unplanned.refused(base, why, language) if why is not None else self.planned(base, asked, language)
         except InputError as error:
             return unplanned.refused(base, error.why, language)
-
-    def warnings(
-        self,
-        plan: Mapping[str, object],
-        head: Mapping[str, object],
-        _records: Sequence[Mapping[str, object]],
-        language: str,
-    ) -> list[str]:
-        """What a plan says of a server without a key, and of a release that nobody here has seen."""
-        table, found = self.table(), []
-        release = str(plan[f"{table.name}_version"])
-        if is_open(head):
-            found.append(message("engine_without_key", language, variable=variable_of(head, "api_key_enabled")))
-        if release_key(release) > release_key(table.newest):
-            found.append(message("engine_newer", language, title=table.title, release=release, newest=table.newest))
-        return found

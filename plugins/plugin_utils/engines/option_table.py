@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
@@ -43,7 +44,7 @@ class OptionTable(NamedTuple):
     # The engine, and as people call it.
     name: str
     title: str
-    # The releases that were examined: the oldest and the newest.
+    # The releases that were examined: the oldest and the newest, which is empty where none counts as that.
     oldest: str
     newest: str
     # By kind and name the first release that takes an option, - for the oldest.
@@ -91,16 +92,34 @@ class OptionTable(NamedTuple):
 
     def check(self, options: Iterable[str], release: str) -> None:
         """InputError for options that the release does not take, with all of them."""
-        self.known_release(release)
         problems = [why for name in sorted(options) if (why := self.refusal(name, release)) is not None]
         if problems:
             raise InputError(f"{self.name}_options", "engine_options", problems=problems)
 
     def words(self, options: Mapping[str, object], release: str) -> list[str]:
         """Options as words, in a fixed order. InputError for those that the release does not take."""
+        self.known_release(release)
         self.check(options, release)
-        order = sorted(options, key=lambda one: (self.order.index(one) if one in self.order else len(self.order), one))
-        return [word for name in order for word in self._words(name, options[name])]
+        return [word for name in self.in_order(options) for word in self._words(name, options[name])]
+
+    def in_order(self, options: Iterable[str]) -> list[str]:
+        """As they stand on a command line."""
+        return sorted(options, key=lambda one: (self.order.index(one) if one in self.order else len(self.order), one))
+
+    def warnings(
+        self,
+        plan: Mapping[str, object],
+        head: Mapping[str, object],
+        _records: Sequence[Mapping[str, object]],
+        language: str,
+    ) -> list[str]:
+        """What a plan says of a server without a key, and of a release that nobody here has seen (``plan_warnings`` of interface.py)."""
+        found, release = [], str(plan[f"{self.name}_version"])
+        if is_open(head):
+            found.append(message("engine_without_key", language, variable=variable_of(head, "api_key_enabled")))
+        if self.newest and release_key(release) > release_key(self.newest):
+            found.append(message("engine_newer", language, title=self.title, release=release, newest=self.newest))
+        return found
 
     def _text(self, code: str, name: str, **more: object) -> Text:
         return Text(code, name=name, engine=self.name, title=self.title, **more)
@@ -110,8 +129,10 @@ class OptionTable(NamedTuple):
         if other is not None:
             engine, instead = other
             code = "engine_option_foreign" if instead else "engine_option_nothing"
-            return self._text(code, name, other=engine, instead=instead)
-        near = difflib.get_close_matches(name, known, 1, 0.6)
+            return self._text(code, name, other=engine, instead=self.own.get(instead) or instead)
+        # Those of Ollama are in capitals.
+        spelled = {one.lower(): one for one in known}
+        near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, 1, 0.6)]
         code = "engine_option_near" if near else "engine_option_unknown"
         return self._text(code, name, near="".join(near))
 

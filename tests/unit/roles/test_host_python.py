@@ -22,3 +22,16 @@ def test_it_is_written_in_the_language_of_the_oldest() -> None:
         except SyntaxError as error:
             wrong.append(str(error))
     assert wrong == []
+
+
+def test_it_imports_nothing_that_stays_on_the_controller() -> None:
+    """Ansible sends module_utils along, and nothing else of the collection. A role's file is sent as it is, with whatever lies beside it."""
+    ours = "ansible_collections.baremetal.llm.plugins."
+    wrong = [
+        f"{path.relative_to(ROLES.parent)}: {name}"
+        for path in TRAVELS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+        if name.startswith("ansible") and not name.startswith(("ansible.module_utils", f"{ours}module_utils"))
+    ]
+    assert wrong == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import types
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import programs
+from tests.support.asgi import answered, application
 
 KEY, GATEWAYS = "k" * 40, "g" * 40
 COMMAND = ["lmdeploy", "serve", "api_server", "/models/m", "--tp", "2"]
@@ -32,10 +32,6 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
     """LMDeploy without an engine: it hands uvicorn an application that says which key it was shown."""
     found = Started()
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        shown = [value for name, value in scope["headers"] if name == b"authorization"]
-        await send({"type": "http.response.start", "status": 200, "shown": shown})
-
     uvicorn = types.ModuleType("uvicorn")
 
     def serve(app: Any, **settings: Any) -> None:
@@ -43,7 +39,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
 
     def run() -> None:
         found.argv = list(sys.argv)
-        uvicorn.run(app=app, host="0.0.0.0", port=8000)
+        uvicorn.run(app=application, host="0.0.0.0", port=8000)
 
     def autoget_backend(model: str, **more: Any) -> str:
         found.asked.append((model, more))
@@ -73,22 +69,6 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
 
 def start(*command: str, how: str = "keyed") -> None:
     programs.load("lmdeploy/files/start_lmdeploy.py").main([how, *(command or COMMAND)])
-
-
-def answered(app: Any, path: str, key: str = "") -> tuple[int, list[bytes]]:
-    """The status of an answer, and the keys that LMDeploy was shown."""
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    async def receive() -> dict[str, Any]:
-        raise AssertionError("nothing is read")
-
-    headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
-    scope = {"type": "http", "path": path, "method": "GET", "headers": headers}
-    asyncio.run(app(scope, receive, send))
-    return sent[0]["status"], sent[0].get("shown", [])
 
 
 def test_the_key_of_clients_reaches_no_command_line(started: Started) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import types
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import programs
+from tests.support.asgi import answered, application
 
 KEY = "k" * 40
 COMMAND = ["python3", "-m", "sglang.launch_server", "--model-path", "/models/m", "--tp-size", "2"]
@@ -29,17 +29,13 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> types.ModuleType
     """What SGLang and uvicorn were given. The application says which key it was shown."""
     found: Any = types.ModuleType("stand_in")
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        shown = [value for name, value in scope["headers"] if name == b"authorization"]
-        await send({"type": "http.response.start", "status": 200, "shown": shown})
-
     class Config:
         def __init__(self, app: Any, host: str = "") -> None:
             found.served, found.host = app, host
 
     uvicorn: Any = types.ModuleType("uvicorn")
     uvicorn.Config = Config
-    found.app, found.start = app, lambda app: Config(app, host="0.0.0.0")
+    found.app, found.start = application, lambda app: Config(app, host="0.0.0.0")
     package = tmp_path / "sglang"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -62,21 +58,6 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> types.ModuleType
 
 def start(how: str = "keyed") -> None:
     programs.load("sglang/files/start_sglang.py").main([how, *COMMAND])
-
-
-def answered(app: Any, path: str, key: str = "") -> tuple[int, list[bytes]]:
-    """The status of an answer, and the keys that SGLang was shown."""
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    async def receive() -> dict[str, Any]:
-        raise AssertionError("nothing is read")
-
-    headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
-    asyncio.run(app({"type": "http", "path": path, "method": "GET", "headers": headers}, receive, send))
-    return sent[0]["status"], sent[0].get("shown", [])
 
 
 def test_it_runs_as_the_module_would_and_the_key_of_clients_reaches_no_command_line(

@@ -4,16 +4,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
+from functools import cache
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.options import (
     CLOSED,
     FETCHES,
     OLDEST,
-    SECRET,
     SPANS,
     SWITCHES,
     TURNED,
@@ -21,10 +19,22 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.da
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import Placement
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import Kind, OptionTable
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
-NAME = "llama_cpp"
+NAME, TITLE = "llama_cpp", "llama.cpp"
+# Settings that are variables of their own (llama_cpp_<setting>); any other option of the server stands in llama_cpp_options.
+SETTINGS = ("file", "ctx_size", "parallel", "cache_type_k", "cache_type_v")
+# Options that are variables of their own, or that the collection sets for every server.
+OWN = {
+    **{name: f"llama_cpp_{name}" for name in SETTINGS},
+    "model": "llama_cpp_model",
+    "alias": "llama_cpp_served_model_name",
+    "port": "llama_cpp_port",
+    "host": "llama_cpp_api_key_enabled",
+    "api_key_file": "llama_cpp_api_key",
+    "metrics": "llama_cpp_port",
+}
 # What stands first on a command line; all others follow in alphabetical order.
 FIRST = ("model", "alias", "host", "port", "ctx_size", "parallel", "gpu_layers", "tensor_split", "flash_attn")
 _RELEASE = re.compile(r"b?(\d{4,6})")
@@ -58,45 +68,32 @@ def options_of(placement: Placement, settings: Settings) -> dict[str, object]:
     return found
 
 
+@cache
+def table() -> OptionTable:
+    """The options of llama-server, which are those of every build that was examined."""
+    first: Mapping[Kind, frozenset[str]] = {"values": VALUES, "switches": SWITCHES, "pairs": TURNED}
+    never = {
+        "api_key": "engine_option_secret",
+        **dict.fromkeys(CLOSED, "llama_option_closed"),
+        **dict.fromkeys(FETCHES, "engine_option_fetches"),
+        **dict.fromkeys(SPANS, "llama_option_spans"),
+    }
+    known = {kind: dict.fromkeys(sorted(names), "-") for kind, names in first.items()}
+    return OptionTable(NAME, TITLE, f"b{OLDEST}", "", known, {}, OWN, never, FIRST)
+
+
 def llama_arguments(options: Mapping[str, object], release: str) -> list[str]:
     """Options as a list of words, in a fixed order. InputError for a release that was not examined, and for options that llama-server does not take."""
     build_of(release)
-    problems = [why for name in sorted(options) if (why := _refusal(name)) is not None]
-    if problems:
-        raise InputError("llama_cpp_options", "llama_options", problems=problems)
-    words: list[str] = []
-    for name in sorted(options, key=lambda one: (FIRST.index(one) if one in FIRST else len(FIRST), one)):
-        words += _words(name, options[name])
-    return words
-
-
-def _refusal(name: str) -> Text | None:
-    """Why an option is not taken; None for one that is."""
-    if name in SECRET:
-        return Text("llama_option_secret", name=name, instead=SECRET[name] or "llama_cpp_model")
-    if name in CLOSED:
-        return Text("llama_option_closed", name=name)
-    if name in FETCHES:
-        return Text("llama_option_fetches", name=name)
-    if name in SPANS:
-        return Text("llama_option_spans", name=name)
-    known = VALUES | SWITCHES | TURNED
-    if name in known:
-        return None
-    other = counterpart(name, NAME)
-    if other is not None:
-        engine, instead = other
-        code = "llama_option_foreign" if instead else "llama_option_nothing"
-        return Text(code, name=name, engine=engine, instead=instead)
-    near = difflib.get_close_matches(name, sorted(known), 1, 0.6)
-    return Text("llama_option_near", name=name, near=near[0]) if near else Text("llama_option_unknown", name=name)
+    table().check(options, release)
+    return [word for name in table().in_order(options) for word in _words(name, options[name])]
 
 
 def _words(name: str, value: object) -> list[str]:
     option = "--" + name.replace("_", "-")
     if name in SWITCHES or name in TURNED:
         if not isinstance(value, bool):
-            raise InputError(f"llama_cpp_options.{name}", "llama_switch", found=value)
+            raise InputError(f"llama_cpp_options.{name}", "engine_option_switch", found=value)
         if value:
             return [option]
         return ["--no-" + name.replace("_", "-")] if name in TURNED else []
@@ -105,5 +102,5 @@ def _words(name: str, value: object) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [option, ",".join(str(one) for one in value)]
     if isinstance(value, bool):
-        raise InputError(f"llama_cpp_options.{name}", "llama_value", found=value)
+        raise InputError(f"llama_cpp_options.{name}", "engine_option_value", found=value)
     return [option, str(value)]

@@ -8,13 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine, Metric
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import build_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import (
-    SETTINGS,
-    inputs,
-    plan,
-    warnings,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import SETTINGS, build_of, table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import inputs, plan
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.server import (
     CACHES,
     environment,
@@ -64,7 +59,7 @@ ENGINE = Engine(
     image=_image,
     inputs=inputs,
     plan=plan,
-    plan_warnings=warnings,
+    plan_warnings=lambda *asked: table().warnings(*asked),
     launch=launch,
     sections=sections,
     settings=SETTINGS,

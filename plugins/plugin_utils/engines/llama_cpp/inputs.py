@@ -9,16 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
-    is_open,
-    setting,
-    settings_of,
-    variable_of,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, settings_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
+    NAME,
+    SETTINGS,
     llama_arguments,
     options_of,
+    table,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
@@ -36,25 +34,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, text, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS
 
-# Settings that are variables of their own (llama_cpp_<setting>); any other option of the server stands in llama_cpp_options.
-SETTINGS = ("file", "ctx_size", "parallel", "cache_type_k", "cache_type_v")
 # What these are called where memory is planned, and other options that it asks for.
 _WISHES = {"ctx_size": "context", "parallel": "requests", "cache_type_k": "key_type", "cache_type_v": "value_type"}
 _WISHES |= {"ubatch_size": "batch", "kv_unified": "unified", "swa_full": "whole_window"}
-# Options that are variables of their own, or that the collection sets for every server.
-OWN = {
-    **{name: f"llama_cpp_{name}" for name in SETTINGS},
-    "model": "llama_cpp_model",
-    "alias": "llama_cpp_served_model_name",
-    "port": "llama_cpp_port",
-    "host": "llama_cpp_api_key_enabled",
-    "api_key_file": "llama_cpp_api_key",
-    "metrics": "llama_cpp_port",
-}
 # With one of these somebody has said where the layers lie, or brings weights of which the plan knows nothing.
 _PLACED = ("gpu_layers", "tensor_split", "split_mode", "device", "override_tensor", "cpu_moe", "n_cpu_moe", "n_cpu_ffn")
 _UNPLANNED = (*_PLACED, "lora", "lora_scaled", "mmproj", "fit", "fit_target", "fit_ctx")
@@ -65,22 +52,28 @@ _LEAST = 512
 _LATER_PART = re.compile(r".*-(?!00001)\d{5}-of-\d{5}\.gguf")
 
 
-def inputs(
-    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+def file_inputs(
+    deployment: DeploymentHosts,
+    hostvars: Mapping[str, Mapping[str, object]],
+    manifest: Mapping[str, object],
+    settings: Sequence[str],
 ) -> Inputs:
-    """The head first; the request names the file below the model's folder, and where it lies on the controller."""
+    """What an engine is asked that reads GGUF files: the head first; the request names the ``file`` that is served below the model's folder, all ``files``
+    that are there, and the ``path`` on the controller, with the inventory's ``options`` and its ``own`` settings."""
     head = hostvars[deployment["head"]]
     found = unplanned.inputs(deployment, hostvars, manifest)
-    own = settings_of(head, SETTINGS)
+    own = settings_of(head, settings)
     files = model_files(head, mappings(manifest.get("files")))
     name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
     path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
     request = {"engine": found["request"]["engine"], "options": dict(mapping(setting(head, "options"))), "own": own}
-    return {
-        "nodes": found["nodes"],
-        "config": found["config"],
-        "request": {**request, "file": name, "files": list(files), "path": path},
-    }
+    return {**found, "request": {**request, "file": name, "files": list(files), "path": path}}
+
+
+def inputs(
+    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+) -> Inputs:
+    return file_inputs(deployment, hostvars, manifest, SETTINGS)
 
 
 def model_files(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> dict[str, str]:
@@ -102,7 +95,7 @@ def plan(
     options = mapping(request["options"])
     said = {**mapping(request["own"]), **options}
     base = unplanned.plan(config, nodes, {"engine": request["engine"], **said}, language)
-    problem = _refusal(request)
+    problem = table().owned(options) or file_refusal(NAME, text(request["file"]), texts(request["files"]))
     if problem is not None:
         return unplanned.refused(base, problem, language)
     base["settings"] = {"file": request["file"], **said}
@@ -120,28 +113,27 @@ def plan(
     return {**base, "predicted": {**mapping(base["predicted"]), "warnings": [why.say(language)]}}
 
 
-def warnings(
-    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
-) -> list[str]:
-    """What a plan says of a server without a key."""
-    if is_open(head):
-        return [message("engine_without_key", language, variable=variable_of(head, "api_key_enabled"))]
-    return []
-
-
-def _refusal(request: Mapping[str, object]) -> Text | None:
-    """Why nothing is planned at all; None where something is."""
-    file, files = text(request["file"]), texts(request["files"])
-    owned = [name for name in mapping(request["options"]) if name in OWN]
-    if owned:
-        return Text("llama_option_own", name=owned[0], variable=OWN[owned[0]])
+def file_refusal(engine: str, file: str, files: Sequence[str]) -> Text | None:
+    """Why a file cannot be the one that is served; None where it can. ``files`` are those of the bundle, none where nobody knows them."""
     if not file:
-        return Text("llama_which_file", files=", ".join(files) or "-")
+        return Text("gguf_which_file", engine=engine, files=", ".join(files) or "-")
     if posixpath.isabs(file) or ".." in file.split("/"):
-        return Text("llama_file_outside", file=file)
+        return Text("gguf_file_outside", engine=engine, file=file)
     if files and file not in files:
-        return Text("llama_other_file", file=file, files=", ".join(files))
+        return Text("gguf_other_file", file=file, files=", ".join(files))
     return None
+
+
+def too_large(
+    code: str, placement: Placement, cards: Sequence[Gpu], node: Mapping[str, object], **more: object
+) -> Text | None:
+    """Why a model is refused of which no layer fits into the GPUs, or the rest not into the memory of its host; None where it fits."""
+    memory = node.get("memory_mib")
+    if placement.gpu_layers and not (memory and placement.host > number(memory) * 1024**2):
+        return None
+    needed = sum(one.total for one in placement.gpus) + placement.host
+    total = sum(card.total for card in cards)
+    return Text(code, needed=f"{needed / GIB:.1f}", cards=f"{total / GIB:.1f}", **more)
 
 
 def _planned(
@@ -157,12 +149,10 @@ def _planned(
     if "ctx_size" not in said:
         found = _longest(found)
     placement = found.placement
-    memory = nodes[0].get("memory_mib")
-    if not placement.gpu_layers or (memory and placement.host > number(memory) * 1024**2):
-        needed = sum(one.total for one in placement.gpus) + placement.host
-        cards = sum(card.total for card in found.cards)
-        sizes = {"needed": f"{needed / GIB:.1f}", "cards": f"{cards / GIB:.1f}", "context": found.settings.context}
-        return unplanned.refused(base, Text("llama_too_large", file=request["file"], **sizes), language)
+    more = {"file": request["file"], "context": found.settings.context}
+    why = too_large("llama_too_large", placement, found.cards, nodes[0], **more)
+    if why is not None:
+        return unplanned.refused(base, why, language)
     texts = [] if found.is_measured else [Text("llama_estimated", architecture=found.model.architecture)]
     if not placement.fits:
         layers = len(found.model.layers) + 1
@@ -174,7 +164,7 @@ def _planned(
         "ok": True,
         "verdict": STARTS,
         "warnings": [text.say(language) for text in texts],
-        "ranks": [_rank(one) for one in placement.gpus],
+        "ranks": [rank(one) for one in placement.gpus],
         "kv_cache_tokens": found.settings.context,
         "quantization": found.model.quantization,
         "architecture": found.model.architecture,
@@ -202,7 +192,7 @@ def _placed(found: Planned, context: int) -> Placement:
     return place(found.model, found.cards, found.settings._replace(context=context))
 
 
-def _rank(memory: Memory) -> dict[str, float]:
+def rank(memory: Memory) -> dict[str, float]:
     """Of a GPU, with the names that plans of every engine have."""
     return {
         "weights_gib": round(memory.weights / GIB, 3),

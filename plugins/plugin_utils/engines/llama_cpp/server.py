@@ -7,16 +7,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_local
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS, SECRETS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing, Started
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import lone_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import llama_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
@@ -55,10 +53,7 @@ def environment(member: Member) -> dict[str, str]:
 def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     started = member.deployment.launch.get(member.host)
     made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
-    reads = digest([*member.deployment.weights])
-    server = server_section(member, made, {}, {"path": "", "content": {}}, (), reads)
-    # Unlike a server that reads them at each request.
-    return {"llama_cpp": {**server, "restarts_for_keys": True, "probe": probe_section(member, [])}}
+    return {"llama_cpp": lone_section(member, made, {}, restarts_for_keys=True)}
 
 
 def _container(member: Member, variables: Mapping[str, bool | str], argv: list[str]) -> Container:

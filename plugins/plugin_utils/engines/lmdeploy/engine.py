@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arg
     RELEASE_FORM,
     TITLE,
     image_suffix,
+    table,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import PLANNER, SETTINGS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.server import (
@@ -81,7 +82,7 @@ ENGINE = Engine(
     image=_image,
     inputs=PLANNER.inputs,
     plan=PLANNER.plan,
-    plan_warnings=PLANNER.warnings,
+    plan_warnings=lambda *asked: table().warnings(*asked),
     launch=launch,
     sections=sections,
     settings=SETTINGS,

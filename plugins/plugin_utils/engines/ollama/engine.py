@@ -8,11 +8,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.door import PATHS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.inputs import (
+    NAME,
     RELEASE_FORM,
     SETTINGS,
+    TITLE,
     inputs,
     plan,
-    warnings,
+    table,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.server import (
     CACHES,
@@ -30,15 +32,15 @@ _PHASES = (
 )
 
 ENGINE = Engine(
-    name="ollama",
-    title="Ollama",
+    name=NAME,
+    title=TITLE,
     example_release="0.32.15",
     release_form=RELEASE_FORM,
     # It holds the code for CUDA 12, which serves GPUs since Maxwell, and that for CUDA 13.
     image=lambda release: f"ollama/ollama:{release}",
     inputs=inputs,
     plan=plan,
-    plan_warnings=warnings,
+    plan_warnings=lambda *asked: table().warnings(*asked),
     launch=launch,
     sections=sections,
     settings=SETTINGS,

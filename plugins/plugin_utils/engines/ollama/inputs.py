@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,38 +12,34 @@ from typing import NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
-    is_open,
-    setting,
-    settings_of,
-    variable_of,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import model_files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import (
+    file_inputs,
+    file_refusal,
+    rank,
+    too_large,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
     Placement,
     longest_context,
     place,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.plan import CONTEXT, GIB, planned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import Releases
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import OptionTable, Releases
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import (
     items,
     mapping,
-    number,
     text,
     texts,
     whole,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
-NAME = "ollama"
+NAME, TITLE = "ollama", "Ollama"
 RELEASE_FORM = r"\d+\.\d+\.\d+"
 # Settings that are variables of their own (ollama_<setting>); any other environment variable of the server stands in ollama_options.
 SETTINGS = ("file", "context_length", "num_parallel", "kv_cache_type", "flash_attention")
@@ -116,30 +110,23 @@ def facts() -> Facts:
     return found
 
 
+@cache
+def table() -> OptionTable:
+    """The environment variables that a server reads, as options."""
+    found, releases = facts()["options"]["names"], facts()["releases"]
+    first = dict.fromkeys(found, "-")
+    return OptionTable(NAME, TITLE, releases["oldest"], releases["newest"], {"values": first}, {}, OWN, {}, ())
+
+
 def inputs(
     deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
 ) -> Inputs:
-    """``{nodes, request, config}``: the head first; the request names the file below the model's folder, with what the bundle says of it."""
-    head = hostvars[str(deployment["head"])]
-    found = unplanned.inputs(deployment, hostvars, manifest)
-    own = settings_of(head, SETTINGS)
-    records = mappings(manifest.get("files"))
-    files = model_files(head, records)
-    name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
-    path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
-    return {
-        **found,
-        "request": {
-            "engine": found["request"]["engine"],
-            "options": dict(mapping(setting(head, "options"))),
-            "own": own,
-            "name": str(setting(head, "served_model_name") or setting(head, "model")),
-            "file": name,
-            "files": list(files),
-            "path": path,
-            "blob": _blob(head, records, name),
-        },
-    }
+    """Besides what every engine of GGUF files is asked, the name of the model, and what the bundle says of the file."""
+    head = hostvars[deployment["head"]]
+    found = file_inputs(deployment, hostvars, manifest, SETTINGS)
+    name = str(setting(head, "served_model_name") or setting(head, "model"))
+    blob = _blob(head, mappings(manifest.get("files")), text(found["request"]["file"]))
+    return {**found, "request": {**found["request"], "name": name, "blob": blob}}
 
 
 def _blob(head: Mapping[str, object], records: Sequence[Mapping[str, object]], name: str) -> dict[str, object]:
@@ -159,7 +146,12 @@ def plan(
     said = {**asked.own, **asked.options}
     base = unplanned.plan(config, nodes, {"engine": request["engine"], **said}, language)
     try:
-        problem = _refusal(asked, str(base["ollama_version"]))
+        release = str(base["ollama_version"])
+        table().known_release(release)
+        problem = table().owned(asked.options)
+        if problem is None:
+            table().check(asked.options, release)
+            problem = _refusal(asked)
         if problem is not None:
             return unplanned.refused(base, problem, language)
         usual = {name: value for name, value in facts()["options"]["names"].items() if value is not None}
@@ -178,19 +170,6 @@ def plan(
     return base
 
 
-def warnings(
-    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
-) -> list[str]:
-    """What a plan says of a server without a key, and of a release that nobody here has read."""
-    found = []
-    if is_open(head):
-        found.append(message("ollama_without_key", language, variable=variable_of(head, "api_key_enabled")))
-    newest = facts()["releases"]["newest"]
-    if release_key(str(plan["ollama_version"])) > release_key(newest):
-        found.append(message("ollama_newer", language, release=plan["ollama_version"], newest=newest))
-    return found
-
-
 def store_name(name: str) -> str:
     """Where Ollama's store has the manifest of a model, below its folder of manifests; empty for a name that Ollama does not take."""
     match = _NAME.fullmatch(name)
@@ -200,47 +179,19 @@ def store_name(name: str) -> str:
     return f"{host}/{match['namespace'] or 'library'}/{match['model']}/{match['tag'] or 'latest'}"
 
 
-def _refusal(asked: Asked, release: str) -> Text | None:
+def _refusal(asked: Asked) -> Text | None:
     """Why nothing is planned at all; None where something is."""
-    oldest = facts()["releases"]["oldest"]
-    if release_key(release) < release_key(oldest):
-        return Text("ollama_release", found=release, oldest=oldest)
-    problems = [why for name in sorted(asked.options) if (why := _option_refusal(name)) is not None]
-    if problems:
-        return Text("ollama_options", problems=problems)
-    file, files = asked.file, asked.files
-    if not file:
-        return Text("ollama_which_file", files=", ".join(files) or "-")
-    if posixpath.isabs(file) or ".." in file.split("/"):
-        return Text("ollama_file_outside", file=file)
-    if files and file not in files:
-        return Text("ollama_other_file", file=file, files=", ".join(files))
-    if _PARTS.fullmatch(file):
-        return Text("ollama_parts", file=file)
+    why = file_refusal(NAME, asked.file, asked.files)
+    if why is not None:
+        return why
+    if _PARTS.fullmatch(asked.file):
+        return Text("ollama_parts", file=asked.file)
     if not store_name(asked.name):
         return Text("ollama_name", name=asked.name)
     kind, allowed = asked.own.get("kv_cache_type", "f16"), facts()["cache_types"]["names"]
     if kind not in allowed:
         return Text("ollama_cache_type", found=kind, allowed=", ".join(allowed))
     return None
-
-
-def _option_refusal(name: str) -> Text | None:
-    """Why an option is not taken; None for one that is."""
-    known = sorted(facts()["options"]["names"])
-    if name in known:
-        return None
-    if name in OWN:
-        return Text("ollama_option_own", name=name, variable=OWN[name])
-    other = counterpart(name, NAME)
-    if other is not None:
-        engine, instead = other
-        instead = OWN.get(instead, instead)
-        return Text(
-            "ollama_option_foreign" if instead else "ollama_option_nothing", name=name, engine=engine, instead=instead
-        )
-    near = difflib.get_close_matches(name.upper(), known, 1, 0.6)
-    return Text("ollama_option_near", name=name, near=near[0]) if near else Text("ollama_option_unknown", name=name)
 
 
 def _planned(
@@ -268,12 +219,10 @@ def _planned(
         length = longest_context(model, cards, settings, most)
         length = length if length >= min(_LEAST, most) else min(CONTEXT, most)
     placement = placed(length)
-    memory = nodes[0].get("memory_mib")
-    if not placement.gpu_layers or (memory and placement.host > number(memory) * 1024**2):
-        needed = sum(one.total for one in placement.gpus) + placement.host
-        cards_gib = sum(card.total for card in cards) / GIB
-        sizes = {"needed": f"{needed / GIB:.1f}", "cards": f"{cards_gib:.1f}", "context": length, "requests": requests}
-        return unplanned.refused(base, Text("ollama_too_large", file=request.file, **sizes), language)
+    more = {"file": request.file, "context": length, "requests": requests}
+    why = too_large("ollama_too_large", placement, cards, nodes[0], **more)
+    if why is not None:
+        return unplanned.refused(base, why, language)
     texts = [Text("ollama_estimated")]
     if alone and whole(own.get("num_parallel") or 1) > 1:
         texts.append(Text("ollama_alone", architecture=model.architecture))
@@ -284,16 +233,7 @@ def _planned(
         )
     figures = {
         "warnings": [text.say(language) for text in texts],
-        "ranks": [
-            {
-                "weights_gib": round(one.weights / GIB, 3),
-                "activation_gib": round(one.compute / GIB, 3),
-                "non_torch_gib": 0.0,
-                "cudagraph_gib": 0.0,
-                "kv_cache_gib": round((one.cache + one.state) / GIB, 3),
-            }
-            for one in placement.gpus
-        ],
+        "ranks": [rank(one) for one in placement.gpus],
         "kv_cache_tokens": length * requests,
         "quantization": model.quantization,
         "architecture": model.architecture,

@@ -13,21 +13,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_place
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
     Container,
     Nothing,
     SmallFile,
     Started,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import lone_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.door import door_file, door_unit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.inputs import SETTINGS, store_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
@@ -78,12 +76,8 @@ def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, o
     files = _store(member)
     volumes = [f"{file['path']}:{place}:ro" for place, file in files.items()]
     made: Container | Nothing = _container(member, variables, started["argv"], volumes) if started else {}
-    reads = digest([*member.deployment.weights])
-    server = server_section(
-        member, made, door_unit(member, inner), {"path": "", "content": {}}, list(files.values()), reads
-    )
-    more = {"restarts_for_keys": False, "door": door_file(member, inner), "probe": probe_section(member, [])}
-    return {"ollama": {**server, **more}}
+    server = lone_section(member, made, door_unit(member, inner), list(files.values()))
+    return {"ollama": {**server, "door": door_file(member, inner)}}
 
 
 def _container(member: Member, variables: Mapping[str, bool | str], argv: list[str], volumes: list[str]) -> Container:

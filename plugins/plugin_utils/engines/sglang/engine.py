@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
     TITLE,
     facts,
     image,
+    table,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.inputs import PLANNER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.server import (
@@ -71,7 +72,7 @@ ENGINE = Engine(
     image=image,
     inputs=PLANNER.inputs,
     plan=PLANNER.plan,
-    plan_warnings=PLANNER.warnings,
+    plan_warnings=lambda *asked: table().warnings(*asked),
     launch=launch,
     sections=sections,
     settings=SETTINGS,

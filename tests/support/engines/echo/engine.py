@@ -9,8 +9,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import lone_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
@@ -27,8 +26,7 @@ def _sections(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
     started = member.deployment.launch[member.host]
     made = container(member, "echo", environment, [], started["argv"], server_volumes(member))
     made["environment"] |= started["environment"]
-    server = server_section(member, made, {}, {"path": "", "content": {}})
-    return {"echo": {**server, "probe": probe_section(member, [])}}
+    return {"echo": lone_section(member, made, {})}
 
 
 ENGINE = Engine(

@@ -3,7 +3,7 @@
 """Options of llama-server, written with underscores: its long names.
 
 Source: the list of options in tools/server/README.md of https://github.com/ggml-org/llama.cpp at commit 00dc8057, which its program llama-gen-docs writes.
-Releases are the numbers of builds, b6327 for instance. Whether an older build has each option was not compared, but for those in SINCE.
+Releases are the numbers of builds, b6327 for instance. Whether an older build has each option was not compared.
 """
 
 from __future__ import annotations
@@ -29,18 +29,15 @@ cors_credentials ui cache_prompt slots models_autoload jinja reasoning_preserve
 VALUES = frozenset(_VALUES.split())
 SWITCHES = frozenset(_SWITCHES.split())
 TURNED = frozenset(_TURNED.split())
-# The first build that is known to take an option like that: before, flash_attn was a switch (mybigday/llama.node, pull request 102).
-SINCE: dict[str, int] = {"flash_attn": 6327}
+# Before this build flash_attn was a switch (mybigday/llama.node, pull request 102).
 OLDEST = 6327
 # Builds from here on keep room for one answer of each request at a time, not for one to every token of a batch: ggml-org/llama.cpp, pull request 23861, of
 # June 2026. Which build had it first was not looked up; this one did.
 FEW_OUTPUTS = 10000
 
-# What stands in no list of processes: the file instead.
-SECRET: dict[str, str] = {"api_key": "api_key_file", "hf_token": ""}
 # What opens a host to whoever reaches the server; the README warns of each.
 CLOSED = frozenset(("tools", "tools_runtime", "agent", "mcp_servers_config", "mcp_servers_json", "ui_mcp_proxy"))
 # What fetches from the internet: the bundle brings the model.
-FETCHES = frozenset(("hf_repo", "hf_file", "model_url", "docker_repo", "mmproj_url"))
+FETCHES = frozenset(("hf_repo", "hf_file", "hf_token", "model_url", "docker_repo", "mmproj_url"))
 # What takes in other hosts, of which neither plan nor firewall knows. Official images are built without it (GGML_RPC, .devops/cuda.Dockerfile).
 SPANS = frozenset(("rpc",))

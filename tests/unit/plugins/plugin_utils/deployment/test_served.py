@@ -95,8 +95,6 @@ def test_an_image_whose_reference_moved_on_goes_by_its_kept_name() -> None:
         section = found["hosts"]["gpu1"]
         assert (section["image"], section["vllm"]["command"]) == (image, ["run", image])
         assert section["asked"] == {"vllm": "1", CODE: "code"}
-        # These notes are of a version of the collection that named neither engine nor roles.
-        assert (section["engine"], section["roles"]) == ("vllm", ["ray", "vllm"])
         assert (found["plans"], sorted(found["hosts"])) == ({"chat": {"ok": True}}, ["gpu1", "gpu2"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,6 +19,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.value_types import value_faults
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret
 
+from tests.support.hostile import parts
+
 # Files of the controller, which only Ansible and Python open: any name that a file can have.
 CONTROLLER_PATHS = {
     *("bundle_ray_wheels_dir", "bundle_signing_key", "gateway_tls_certificate", "gateway_tls_key", "llm_bundle_dir"),
@@ -34,16 +36,6 @@ CONTROLLER_PATHS = {
         "web_ui_sso_ca_certificate",
     ),
 }
-
-
-def parts(name: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A variable, and each value that can stand in it, by its path."""
-    yield name, spec
-    below = f"{name}[]" if spec.get("type") == "list" else name
-    if spec.get("type") == "list":
-        yield below, {"type": spec.get("elements", "str"), "choices": spec.get("choices")}
-    for key, inner in (spec.get("options") or {}).items():
-        yield from parts(f"{below}.{key}", inner)
 
 
 KNOWN = known_variables()

@@ -13,7 +13,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.ar
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.options import (
     CLOSED,
     FETCHES,
-    SECRET,
     SWITCHES,
     TURNED,
     VALUES,
@@ -43,17 +42,17 @@ def test_a_plan_is_a_whole_command_line() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "vLLM's": ({"max_model_len": 1}, "llama_option_foreign", "ctx_size"),
-    "vLLM's with nothing like it": ({"quantization": "awq"}, "llama_option_nothing", "vllm"),
-    "LMDeploy's": ({"session_len": 1}, "llama_option_foreign", "ctx_size"),
-    "SGLang's": ({"mem_fraction_static": 0.8}, "llama_option_foreign", "fit_target"),
-    "Ollama's": ({"OLLAMA_NUM_PARALLEL": 2}, "llama_option_foreign", "parallel"),
-    "misspelt": ({"paralel": 2}, "llama_option_near", "parallel"),
-    "of nobody": ({"zzz": 2}, "llama_option_unknown", "zzz"),
-    "a key": ({"api_key": "s"}, "llama_option_secret", "api_key_file"),
+    "vLLM's": ({"max_model_len": 1}, "engine_option_foreign", "ctx_size"),
+    "vLLM's with nothing like it": ({"quantization": "awq"}, "engine_option_nothing", "vllm"),
+    "LMDeploy's": ({"session_len": 1}, "engine_option_foreign", "ctx_size"),
+    "SGLang's": ({"mem_fraction_static": 0.8}, "engine_option_foreign", "fit_target"),
+    "Ollama's": ({"OLLAMA_NUM_PARALLEL": 2}, "engine_option_foreign", "parallel"),
+    "misspelt": ({"paralel": 2}, "engine_option_near", "parallel"),
+    "of nobody": ({"zzz": 2}, "engine_option_unknown", "zzz"),
+    "a key": ({"api_key": "s"}, "engine_option_secret", "llama_cpp_api_key"),
     "a shell for all": ({"tools": "all"}, "llama_option_closed", "tools"),
     "other hosts": ({"rpc": "192.0.2.12:50052"}, "llama_option_spans", "rpc"),
-    "a download": ({"hf_repo": "a/b"}, "llama_option_fetches", "hf_repo"),
+    "a download": ({"hf_repo": "a/b"}, "engine_option_fetches", "hf_repo"),
 }
 
 
@@ -82,8 +81,8 @@ def test_values_and_releases_are_checked() -> None:
         "--no-warmup",
     ]
     for options, release, code in (
-        ({"metrics": "yes"}, RELEASE, "llama_switch"),
-        ({"ctx_size": True}, RELEASE, "llama_value"),
+        ({"metrics": "yes"}, RELEASE, "engine_option_switch"),
+        ({"ctx_size": True}, RELEASE, "engine_option_value"),
         ({}, "b6326", "llama_release"),
         ({}, "latest", "llama_release"),
     ):
@@ -95,7 +94,7 @@ def test_values_and_releases_are_checked() -> None:
 def test_lists_of_options_agree() -> None:
     known = VALUES | SWITCHES | TURNED
     assert len(known) == len(VALUES) + len(SWITCHES) + len(TURNED)
-    assert not known & (CLOSED | FETCHES | set(SECRET))
+    assert not known & (CLOSED | FETCHES)
     assert {row["llama_cpp"] for row in ROWS if "llama_cpp" in row} <= known
     assert {row["vllm"] for row in ROWS if "vllm" in row} <= {
         *OPTIONS,

@@ -9,50 +9,35 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import served
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import OWN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import OWN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
     known_variables,
-    role_options,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
-from tests.support.each import check_each
-from tests.support.gguf_models import MODELS, Shape, write_model
-from tests.support.lone_engines import LoneSite
-from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
+from tests.support.gguf_models import MODELS, Shape
+from tests.support.lone_engines import GgufSite, LoneSite
 
 ENGINE = engine("llama_cpp")
 SAID: dict[str, Any] = {"llama_cpp_model": "lab/tiny", "llama_cpp_version": "b11549"}
 FILE = "tiny.gguf"
-TINY = Shape(layers=2, hidden=256, heads=4, head=64, inner=512, vocabulary=320, context=2048)
-
-
-class Site(LoneSite):
-    """A bundle with GGUF files of one model, and a host that is served from it."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__("llama_cpp", "small", SAID, bundle=str(folder))
-        self.bundle = folder
-
-    def add(self, name: str, shape: Shape = TINY) -> Site:
-        path = f"models/lab--tiny/{name}"
-        write_model(self.bundle / path, shape)
-        self.records.append({"path": path, "kind": "model", "model": "lab/tiny", "sha256": name})
-        return self
 
 
 # What is said of the inventory needs no file.
 SITE = LoneSite("llama_cpp", "small", SAID)
 
 
+def site_in(folder: Path) -> GgufSite:
+    return GgufSite("llama_cpp", SAID, folder)
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path).add(FILE)
+def site(tmp_path: Path) -> GgufSite:
+    return site_in(tmp_path).add(FILE)
 
 
 # -- the inventory -------------------------------------------------------------------------------------------------------
@@ -92,26 +77,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a cache of a type that there is not": ({"llama_cpp_cache_type_k": "fp8"}, "llama_cpp_cache_type_k"),
     "a volume without a place": ({"llama_cpp_extra_volumes": ["here"]}, "llama_cpp_extra_volumes"),
     "an option as a variable": ({"llama_cpp_environment": {"LLAMA_ARG_TOOLS": "all"}}, "llama_cpp_environment"),
-    "several hosts": ({}, "several"),
 }
 
 
 def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, variable = case
-        if variable == "several":
-            found = SITE.checked("gpu1", "gpu2")
-            assert [each["code"] for each in found["problems"]] == ["engine_of_one_host"]
-            return
-        problems = SITE.checked(**said)["problems"]
-        assert len(problems) == 1
-        assert variable in json.dumps(problems)
-
-    check_each(WRONG, check)
+    SITE.checks_values(WRONG)
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
-def test_its_plan_is_that_of_the_file(site: Site) -> None:
+def test_its_plan_is_that_of_the_file(site: GgufSite) -> None:
     plan = site.plan()
     assert (plan["ok"], plan["verdict"], plan["engine"]) == (True, "starts", "llama_cpp")
     settings = plan["settings"]
@@ -126,7 +100,7 @@ def test_its_plan_is_that_of_the_file(site: Site) -> None:
     assert "tensor-split" in plan_html({"small": plan}, day="2026-01-01")
 
 
-def test_wishes_reach_the_plan(site: Site) -> None:
+def test_wishes_reach_the_plan(site: GgufSite) -> None:
     said = {"llama_cpp_ctx_size": 1024, "llama_cpp_parallel": 2, "llama_cpp_cache_type_k": "q8_0"}
     options = {"kv_unified": False, "ubatch_size": 128, "threads": 2}
     settings = site.plan(**said, llama_cpp_options=options)["settings"]
@@ -136,7 +110,7 @@ def test_wishes_reach_the_plan(site: Site) -> None:
 
 def test_a_model_that_is_too_large_stays_on_the_host_in_part_or_is_refused(tmp_path: Path) -> None:
     large = Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32})
-    site = Site(tmp_path).add("large.gguf", large)
+    site = site_in(tmp_path).add("large.gguf", large)
     [card] = [{"name": "GPU", "memory_mib": 4096, "compute_capability": "6.1"}]
     plan = site.plan(gpus=[card])
     assert 0 < plan["settings"]["gpu_layers"] < 33
@@ -146,7 +120,7 @@ def test_a_model_that_is_too_large_stays_on_the_host_in_part_or_is_refused(tmp_p
 
 
 def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
-    site = Site(tmp_path).add(
+    site = site_in(tmp_path).add(
         "model.gguf", Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32, "context": 131072})
     )
     card = {"name": "GPU", "memory_mib": 8192, "compute_capability": "7.5"}
@@ -162,7 +136,7 @@ def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "vLLM's option": (
         {"llama_cpp_options": {"max_model_len": 1024}},
-        "max_model_len is an option of vllm; llama.cpp has ctx_size",
+        "max_model_len is an option of vllm; llama.cpp has llama_cpp_ctx_size for it",
     ),
     "vLLM's option with nothing like it": ({"llama_cpp_options": {"quantization": "awq"}}, "nothing of the kind"),
     "Ollama's option": ({"llama_cpp_options": {"OLLAMA_NUM_PARALLEL": 2}}, "parallel"),
@@ -175,39 +149,35 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_what_the_server_does_not_take_is_refused(site: Site) -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, words = case
-        assert words in site.refused(**said)
-
-    check_each(REFUSED, check)
+def test_what_the_server_does_not_take_is_refused(site: GgufSite) -> None:
+    site.refuses(REFUSED)
     assert set(OWN) >= {"model", "host", "port", "api_key_file"}
 
 
-def test_of_several_files_one_has_to_be_named(site: Site) -> None:
+def test_of_several_files_one_has_to_be_named(site: GgufSite) -> None:
     site.add("tiny-q8.gguf")
     assert "tiny-q8.gguf" in site.refused()
     assert site.plan(llama_cpp_file="tiny-q8.gguf")["settings"]["file"] == "tiny-q8.gguf"
 
 
-def test_a_damaged_file_is_refused(site: Site) -> None:
+def test_a_damaged_file_is_refused(site: GgufSite) -> None:
     path = site.bundle / site.records[0]["path"]
     path.write_bytes(path.read_bytes()[:-64])
     assert FILE in site.refused()
 
 
-def test_without_the_file_here_llama_cpp_fits_it_itself(site: Site) -> None:
+def test_without_the_file_here_llama_cpp_fits_it_itself(site: GgufSite) -> None:
     site.records[0]["urls"] = ["https://hub.example.org/tiny.gguf"]
     plan = site.plan()
     assert plan["verdict"] == "unknown"
     assert "does not lie on the controller" in plan["predicted"]["warnings"][0]
     assert not {"gpu_layers", "fit"} & set(plan["settings"])
-    placed = Site(site.bundle).add(FILE).plan(llama_cpp_options={"gpu_layers": 1})
+    placed = site_in(site.bundle).add(FILE).plan(llama_cpp_options={"gpu_layers": 1})
     assert "gpu_layers" in placed["predicted"]["warnings"][0]
 
 
 # -- the decision --------------------------------------------------------------------------------------------------------
-def test_its_decision_starts_it_and_nothing_of_another_engine(site: Site) -> None:
+def test_its_decision_starts_it_and_nothing_of_another_engine(site: GgufSite) -> None:
     section = site.decided(llama_cpp_served_model_name="tiny")["hosts"]["gpu1"]
     assert not {"vllm", "ray"} & set(section)
     assert section["image"] == "ghcr.io/ggml-org/llama.cpp:server-cuda12-b11549"
@@ -230,7 +200,7 @@ def test_its_decision_starts_it_and_nothing_of_another_engine(site: Site) -> Non
     assert "--inner" not in server["probe"]["command"], "nobody would answer there"
 
 
-def test_without_a_key_it_listens_on_its_own_host_only(site: Site) -> None:
+def test_without_a_key_it_listens_on_its_own_host_only(site: GgufSite) -> None:
     plan = site.plan(llama_cpp_api_key_enabled=False)
     assert "127.0.0.1" in plan["predicted"]["warnings"][-1]
     server = site.server(llama_cpp_api_key_enabled=False)
@@ -241,16 +211,14 @@ def test_without_a_key_it_listens_on_its_own_host_only(site: Site) -> None:
     assert "--key" not in server["probe"]["command"]
 
 
-def test_another_file_with_the_same_name_is_another_container(site: Site) -> None:
+def test_another_file_with_the_same_name_is_another_container(site: GgufSite) -> None:
     before = site.server()["reads"]
     site.records[0]["sha256"] = "other"
     assert site.server()["reads"] != before
 
 
-def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do(site: Site) -> None:
-    section = site.decided()["hosts"]["gpu1"]
-    asked = asked_by_decision(section, site.variables, role_options())
-    assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "llama_cpp"}
+def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do(site: GgufSite) -> None:
+    assert site.roles_with_work() == {"network", "llama_cpp"}
 
 
 # -- another version, and back ---------------------------------------------------------------------------------------------
@@ -283,7 +251,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", [*CHANGES, "another revision of the file"])
-def test_what_is_changed_is_another_version_that_goes_back_as_it_was(site: Site, change: str) -> None:
+def test_what_is_changed_is_another_version_that_goes_back_as_it_was(site: GgufSite, change: str) -> None:
     """Image, settings and file of the former version come from the notes of the host, whatever the inventory asks for by now."""
     before = site.decided()
     old = before["hosts"]["gpu1"]
@@ -320,7 +288,7 @@ def test_what_is_changed_is_another_version_that_goes_back_as_it_was(site: Site,
     assert again["plans"]["small"] == json.loads(json.dumps(before["plans"]["small"]))  # type: ignore[index]
 
 
-def test_an_image_that_moved_on_serves_by_its_kept_name(site: Site) -> None:
+def test_an_image_that_moved_on_serves_by_its_kept_name(site: GgufSite) -> None:
     found = site.decided()
     state = noted(found["hosts"]["gpu1"], found["plans"]["small"])
     looked: Any = {"gpu1": {"served": state, "present": True, "moved": True, "lacking": [], "left": {}}}
@@ -329,7 +297,7 @@ def test_an_image_that_moved_on_serves_by_its_kept_name(site: Site) -> None:
     assert found["hosts"]["gpu1"]["image"] not in json.dumps(section)
 
 
-def test_a_file_that_is_gone_or_an_image_hinders_a_return(site: Site) -> None:
+def test_a_file_that_is_gone_or_an_image_hinders_a_return(site: GgufSite) -> None:
     found = site.decided()
     state = noted(found["hosts"]["gpu1"], found["plans"]["small"])
     lacking = ["/opt/llm/models/lab--tiny/tiny.gguf"]
@@ -345,18 +313,11 @@ def test_a_file_that_is_gone_or_an_image_hinders_a_return(site: Site) -> None:
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
 def test_a_gateway_leads_to_it() -> None:
-    mine = {**SITE.said, **SITE.defaults, "llama_cpp_served_model_name": "small", "llama_cpp_port": 8080}
-    sections, problems = asked_of_gateways({"a": mine})
-    assert problems == []
-    (model,) = sections["gate"]["models"]
-    assert (model["name"], model["check"], model["kind"]) == ("small", "/health", "token")
-    assert [replica["port"] for replica in model["replicas"]] == [8080]
-    assert "/v1/messages" in sections["gate"]["paths"]
-    old = {**mine, "llama_cpp_version": "b9603"}
-    assert "/v1/messages" not in asked_of_gateways({"a": old})[0]["gate"]["paths"]
+    assert "/v1/messages" in SITE.behind_a_gateway("/health")
+    assert "/v1/messages" not in SITE.behind_a_gateway("/health", llama_cpp_version="b9603")
 
 
-def test_embeddings_are_asked_for_where_it_makes_them(site: Site) -> None:
+def test_embeddings_are_asked_for_where_it_makes_them(site: GgufSite) -> None:
     command = site.server(llama_cpp_options={"embedding": True})["probe"]["command"]
     assert command[command.index("--kind") + 1] == "embedding"
 

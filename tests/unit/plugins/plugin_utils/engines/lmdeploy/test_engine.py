@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import spread_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.memory import estimate
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
@@ -19,9 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import start_progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
-from tests.support.each import check_each
 from tests.support.lone_engines import LoneSite
-from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
 
 ENGINE = engine("lmdeploy")
 SAID: dict[str, Any] = {"lmdeploy_model": "lab/large", "lmdeploy_version": "0.18.0"}
@@ -60,22 +56,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a volume without a place": ({"lmdeploy_extra_volumes": ["here"]}, "lmdeploy_extra_volumes"),
     "a variable of the collection's programs": ({"lmdeploy_environment": {"LLM_API_PATHS": "/"}}, "LLM_API_PATHS"),
     "an option with a variable": ({"lmdeploy_options": {"session_len": 1024}}, "lmdeploy_session_len"),
-    "several hosts": ({}, "several"),
 }
 
 
 def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, variable = case
-        if variable == "several":
-            found = SITE.checked("gpu1", "gpu2")
-            assert [each["code"] for each in found["problems"]] == ["engine_of_one_host"]
-            return
-        problems = SITE.checked(**said)["problems"]
-        assert len(problems) == 1
-        assert variable in json.dumps(problems)
-
-    check_each(WRONG, check)
+    SITE.checks_values(WRONG)
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
@@ -142,7 +127,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an old release": ({"lmdeploy_version": "0.7.3"}, "from 0.10.0 on"),
     "vLLM's option": (
         {"lmdeploy_options": {"max_model_len": 1024}},
-        "max_model_len is an option of vllm; LMDeploy has session_len",
+        "max_model_len is an option of vllm; LMDeploy has lmdeploy_session_len",
     ),
     "an option with nothing like it": ({"lmdeploy_options": {"split_mode": "row"}}, "nothing of the kind"),
     "an option of PyTorch's engine": ({"lmdeploy_options": {"eager_mode": True}}, "PyTorch engine only"),
@@ -157,11 +142,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_what_turbomind_does_not_take_is_refused() -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, words = case
-        assert words in SITE.refused(**said)
-
-    check_each(REFUSED, check)
+    SITE.refuses(REFUSED)
 
 
 def test_a_model_whose_memory_nobody_planned_starts_all_the_same() -> None:
@@ -231,20 +212,12 @@ def test_without_a_key_it_listens_on_its_own_host_only() -> None:
 
 
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:
-    section = SITE.decided()["hosts"]["gpu1"]
-    asked = asked_by_decision(section, SITE.variables, role_options())
-    assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "lmdeploy"}
+    assert SITE.roles_with_work() == {"network", "lmdeploy"}
 
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
 def test_a_gateway_leads_to_it_and_counts_its_tokens() -> None:
-    mine = {**SITE.said, **SITE.defaults, "lmdeploy_served_model_name": "large", "lmdeploy_port": 8080}
-    sections, problems = asked_of_gateways({"a": mine})
-    assert problems == []
-    (model,) = sections["gate"]["models"]
-    assert (model["name"], model["check"], model["kind"]) == ("large", "/ready", "token")
-    assert [replica["port"] for replica in model["replicas"]] == [8080]
-    assert "/v1/messages" in sections["gate"]["paths"]
+    assert "/v1/messages" in SITE.behind_a_gateway("/ready")
 
 
 def test_it_is_watched_under_the_common_names() -> None:

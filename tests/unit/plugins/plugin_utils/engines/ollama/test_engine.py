@@ -8,88 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.inputs import store_name
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
-    known_variables,
-    role_options,
-)
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_report
 
-from tests.support.deployments import ROLES, host
-from tests.support.each import check_each
-from tests.support.gguf_models import MODELS, Shape, write_model
-from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
+from tests.support.gguf_models import MODELS, Shape
+from tests.support.lone_engines import GgufSite, LoneSite
 
-DEFAULTS = yaml.safe_load((ROLES / "ollama/defaults/main.yml").read_text(encoding="utf-8"))
 SAID: dict[str, Any] = {"llm_engine": "ollama", "ollama_model": "lab/tiny", "ollama_version": "0.32.15"}
-SMALL: dict[str, Any] = {"small": {"hosts": ["gpu1"], "head": "gpu1"}}
 FILE, SHA256 = "tiny.gguf", "5" * 64
 STORE = "/var/lib/ollama"
-TINY = Shape(layers=2, hidden=256, heads=4, head=64, inner=512, vocabulary=320, context=2048)
+# What is said of the inventory needs no file.
+SITE = LoneSite("ollama", "small", SAID)
 
 
-class Site:
-    """A bundle with GGUF files of one model, and a host that is served from it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.bundle = folder
-        self.records: list[dict[str, Any]] = []
-        self.variables = {name: value for name, value in host(1, 2).items() if not name.startswith("vllm_")}
-        self.variables |= {**DEFAULTS, **SAID, "llm_bundle_dir": str(folder)}
-
-    def add(self, name: str, shape: Shape = TINY) -> Site:
-        path = f"models/lab--tiny/{name}"
-        write_model(self.bundle / path, shape)
-        size = (self.bundle / path).stat().st_size
-        self.records.append({"path": path, "kind": "model", "model": "lab/tiny", "sha256": SHA256, "size": size})
-        return self
-
-    def decided(self, gpus: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-        mine = {**self.variables, **more}
-        if gpus:
-            mine["ansible_facts"] = {**mine["ansible_facts"], "llm_gpus_found": gpus}
-        question = DecisionInput(SMALL, {"gpu1": mine}, ["gpu1"], language="en")
-        return decide(question, Readers(lambda bundle: self.records, lambda path: {}))
-
-    def plan(self, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.decided(**more)["plans"]["small"]
-        return found
-
-    def refused(self, **more: Any) -> str:
-        [problem] = self.decided(**more)["problems"]
-        return str(problem["what"])
-
-    def section(self, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.decided(**more)["hosts"]["gpu1"]
-        return found
+def site_in(folder: Path) -> GgufSite:
+    return GgufSite("ollama", SAID, folder)
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path).add(FILE)
-
-
-def checked(hosts: tuple[str, ...] = ("gpu1",), **said: Any) -> dict[str, Any]:
-    mine = {"llm_offline": False, **SAID, **said}
-    groups = {
-        "llm_deployments": {"hosts": list(hosts), "children": ["small"]},
-        "small": {"hosts": list(hosts), "children": []},
-    }
-    return check_inventory(dict.fromkeys(hosts, mine), groups, known_variables())
+def site(tmp_path: Path) -> GgufSite:
+    return site_in(tmp_path).add(FILE)
 
 
 # -- the inventory -------------------------------------------------------------------------------------------------------
-def test_its_inventory_is_checked_and_one_host_serves() -> None:
-    found = checked()
+def test_its_inventory_is_checked() -> None:
+    found = SITE.checked()
     assert (found["problems"], found["names"]["gpu1"]["server"]) == ([], "llm-ollama")
-    several = checked(("gpu1", "gpu2"))["problems"]
-    assert [each["code"] for each in several] == ["engine_of_one_host"]
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -104,17 +50,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, variable = case
-        problems = checked(**said)["problems"]
-        assert len(problems) == 1
-        assert variable in json.dumps(problems)
-
-    check_each(WRONG, check)
+    SITE.checks_values(WRONG)
 
 
 def test_its_ports_are_known_and_only_one_of_them_is_for_others() -> None:
-    found = {port.variable: port for port in deployment_ports({**DEFAULTS, **SAID})}
+    found = {port.variable: port for port in deployment_ports({**SITE.defaults, **SAID})}
     assert {name: (port.first, port.reached_by) for name, port in found.items()} == {
         "ollama_port": (8000, "clients"),
         "ollama_inner_port": (11434, "itself"),
@@ -122,7 +62,7 @@ def test_its_ports_are_known_and_only_one_of_them_is_for_others() -> None:
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
-def test_its_plan_is_an_estimate_of_the_file(site: Site) -> None:
+def test_its_plan_is_an_estimate_of_the_file(site: GgufSite) -> None:
     plan = site.plan()
     assert (plan["ok"], plan["verdict"], plan["engine"]) == (True, "unknown", "ollama")
     settings = plan["settings"]
@@ -139,7 +79,7 @@ def test_its_plan_is_an_estimate_of_the_file(site: Site) -> None:
 
 def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
     large = Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32, "context": 131072})
-    site = Site(tmp_path).add("model.gguf", large)
+    site = site_in(tmp_path).add("model.gguf", large)
     card = {"name": "GPU", "memory_mib": 8192, "compute_capability": "7.5"}
     four = site.plan(gpus=[card])["settings"]["context_length"]
     one = site.plan(gpus=[card], ollama_num_parallel=1)["settings"]["context_length"]
@@ -153,31 +93,27 @@ def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a release before llama-server": ({"ollama_version": "0.24.0"}, "0.30.0"),
-    "vLLM's option": ({"ollama_options": {"max_model_len": 1024}}, "for Ollama it is ollama_context_length"),
-    "llama.cpp's option": ({"ollama_options": {"fit_target": 1}}, "for Ollama it is OLLAMA_GPU_OVERHEAD"),
+    "vLLM's option": ({"ollama_options": {"max_model_len": 1024}}, "Ollama has ollama_context_length for it"),
+    "llama.cpp's option": ({"ollama_options": {"fit_target": 1}}, "Ollama has OLLAMA_GPU_OVERHEAD for it"),
     "vLLM's option with nothing like it": ({"ollama_options": {"quantization": "awq"}}, "nothing of the kind"),
     "what a variable decides": ({"ollama_options": {"OLLAMA_HOST": "0.0.0.0"}}, "ollama_port decides it"),
     "a slip": ({"ollama_options": {"OLLAMA_MAX_QEUE": 5}}, "did you mean OLLAMA_MAX_QUEUE?"),
-    "nothing known": ({"ollama_options": {"temperature": 1}}, "reads no variable temperature"),
+    "nothing known": ({"ollama_options": {"temperature": 1}}, "has no option temperature"),
     "another file": ({"ollama_file": "other.gguf"}, "it holds: tiny.gguf"),
     "a name that Ollama does not take": ({"ollama_served_model_name": "a/b/c/d"}, "a/b/c/d"),
     "a model of ollama.com": ({"ollama_served_model_name": "tiny:cloud"}, "tiny:cloud"),
 }
 
 
-def test_what_it_does_not_take_is_refused(site: Site) -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, words = case
-        assert words in site.refused(**said)
-
-    check_each(REFUSED, check)
+def test_what_it_does_not_take_is_refused(site: GgufSite) -> None:
+    site.refuses(REFUSED)
 
 
 def test_a_model_in_parts_is_refused_since_ollama_would_copy_it(tmp_path: Path) -> None:
-    assert "--merge" in Site(tmp_path).add("tiny-00001-of-00002.gguf").refused()
+    assert "--merge" in site_in(tmp_path).add("tiny-00001-of-00002.gguf").refused()
 
 
-def test_without_the_file_here_ollama_fits_it_itself(site: Site) -> None:
+def test_without_the_file_here_ollama_fits_it_itself(site: GgufSite) -> None:
     site.records[0]["urls"] = ["https://hub.example.org/tiny.gguf"]
     plan = site.plan()
     assert "does not lie on the controller" in plan["predicted"]["warnings"][0]
@@ -201,7 +137,7 @@ def test_names_are_those_of_ollamas_store() -> None:
 
 
 # -- the decision --------------------------------------------------------------------------------------------------------
-def test_its_container_has_the_model_of_the_bundle_in_its_store(site: Site) -> None:
+def test_its_container_has_the_model_of_the_bundle_in_its_store(site: GgufSite) -> None:
     section = site.section()
     assert section["image"] == "ollama/ollama:0.32.15"
     server = section["ollama"]
@@ -229,20 +165,20 @@ def test_its_container_has_the_model_of_the_bundle_in_its_store(site: Site) -> N
     assert (json.loads(config)["model_family"], manifest["config"]["size"]) == ("llama", len(config))
 
 
-def test_another_file_with_the_same_name_is_another_container(site: Site) -> None:
+def test_another_file_with_the_same_name_is_another_container(site: GgufSite) -> None:
     before = site.section()["ollama"]["container"]
     site.records[0]["sha256"] = "6" * 64
     assert site.section()["ollama"]["container"] != before
 
 
-def test_variables_that_may_be_secrets_reach_it_through_a_file(site: Site) -> None:
+def test_variables_that_may_be_secrets_reach_it_through_a_file(site: GgufSite) -> None:
     made = site.section(ollama_environment={"SOME_TOKEN": "hidden"})["ollama"]["container"]
     assert made["command"] == ["/bin/ollama", "serve"]
     assert made["environment"]["LLM_ENVIRONMENT_FILE"] == "/run/secrets/ollama.environment"
     assert "hidden" not in json.dumps(made)
 
 
-def test_keys_are_asked_for_in_front_of_it(site: Site) -> None:
+def test_keys_are_asked_for_in_front_of_it(site: GgufSite) -> None:
     section = site.section()
     server = section["ollama"]
     assert section["units"] == ["llm-ollama"], "the container's name, so that both go with the engine"
@@ -255,7 +191,7 @@ def test_keys_are_asked_for_in_front_of_it(site: Site) -> None:
     assert server["probe"]["command"][-2:] == ["--key", "/opt/llm/secrets/ollama_api_key"]
 
 
-def test_without_a_key_only_the_host_itself_is_let_in(site: Site) -> None:
+def test_without_a_key_only_the_host_itself_is_let_in(site: GgufSite) -> None:
     assert "127.0.0.1" in site.plan(ollama_api_key_enabled=False)["predicted"]["warnings"][-1]
     server = site.section(ollama_api_key_enabled=False)["ollama"]
     assert "bind 127.0.0.1:8000\n" in server["door"]["content"]
@@ -264,23 +200,18 @@ def test_without_a_key_only_the_host_itself_is_let_in(site: Site) -> None:
     assert server["url"] == "http://127.0.0.1:8000"
 
 
-def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do(site: Site) -> None:
-    asked = asked_by_decision(site.section(), site.variables, role_options())
-    assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "ollama"}
+def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do(site: GgufSite) -> None:
+    assert site.roles_with_work() == {"network", "ollama"}
 
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
 def test_a_gateway_leads_to_it() -> None:
-    mine = {**SAID, **DEFAULTS, "ollama_served_model_name": "small", "ollama_port": 8080}
-    sections, problems = asked_of_gateways({"a": mine})
-    assert problems == []
-    (model,) = sections["gate"]["models"]
-    assert (model["name"], model["check"], model["kind"]) == ("small", "/health", "token")
-    assert [replica["port"] for replica in model["replicas"]] == [8080]
-    assert "/v1/responses" in sections["gate"]["paths"]
+    assert "/v1/responses" in SITE.behind_a_gateway("/health")
 
 
 def test_it_has_no_metrics_and_its_api_is_watched() -> None:
-    found = targets(SMALL, {"gpu1": {**SAID, **DEFAULTS, "ollama_port": 8080, "ansible_host": "192.0.2.1"}})
+    found = targets(
+        SITE.deployments, {"gpu1": {**SITE.said, **SITE.defaults, "ollama_port": 8080, "ansible_host": "192.0.2.1"}}
+    )
     assert found["api"][0]["targets"] == ["http://192.0.2.1:8080/health"]
     assert not found.get("ollama")

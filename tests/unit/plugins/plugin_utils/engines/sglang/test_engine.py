@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import (
@@ -16,7 +15,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
     table,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.memory import estimate, share_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
@@ -24,9 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import start_progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
-from tests.support.each import check_each
 from tests.support.lone_engines import LoneSite
-from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
 
 ENGINE = engine("sglang")
 SAID: dict[str, Any] = {"sglang_model": "lab/large", "sglang_version": "0.5.23"}
@@ -65,14 +61,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, variable = case
-        problems = SITE.checked(**said)["problems"]
-        assert len(problems) == 1
-        assert variable in json.dumps(problems)
-
-    check_each(WRONG, check)
-    assert [each["code"] for each in SITE.checked("gpu1", "gpu2")["problems"]] == ["engine_of_one_host"]
+    SITE.checks_values(WRONG)
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
@@ -125,7 +114,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an old release": ({"sglang_version": "0.4.10"}, "from 0.5.3.post3 on"),
     "vLLM's option": (
         {"sglang_options": {"max_model_len": 1024}},
-        "max_model_len is an option of vllm; SGLang has context_length",
+        "max_model_len is an option of vllm; SGLang has sglang_context_length",
     ),
     "an option with nothing like it": ({"sglang_options": {"split_mode": "row"}}, "SGLang has pp_size"),
     "several hosts": ({"sglang_options": {"nnodes": 2}}, "of one host"),
@@ -146,11 +135,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_what_sglang_does_not_take_is_refused() -> None:
-    def check(case: tuple[dict[str, Any], str]) -> None:
-        said, words = case
-        assert words in SITE.refused(**said)
-
-    check_each(REFUSED, check)
+    SITE.refuses(REFUSED)
 
 
 def test_what_was_read_before_is_read_by_those_releases() -> None:
@@ -267,19 +252,12 @@ def test_embeddings_are_asked_for_where_it_makes_them() -> None:
 
 
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:
-    asked = asked_by_decision(SITE.section(), SITE.variables, role_options())
-    assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "sglang"}
+    assert SITE.roles_with_work() == {"network", "sglang"}
 
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
 def test_a_gateway_leads_to_it_and_counts_its_tokens() -> None:
-    mine = {**SITE.said, **SITE.defaults, "sglang_served_model_name": "large", "sglang_port": 8080}
-    sections, problems = asked_of_gateways({"a": mine})
-    assert problems == []
-    (model,) = sections["gate"]["models"]
-    assert (model["name"], model["check"], model["kind"]) == ("large", "/ready", "token")
-    assert [replica["port"] for replica in model["replicas"]] == [8080]
-    assert "/v1/responses" in sections["gate"]["paths"]
+    assert "/v1/responses" in SITE.behind_a_gateway("/ready")
 
 
 def test_it_is_watched_under_the_common_names() -> None:
