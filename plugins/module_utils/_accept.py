@@ -82,7 +82,6 @@ class Examined(TypedDict):
     dcgm_said: str
     # As the burn-in prints them.
     burn: list[Mapping[str, object]] | None
-    burn_status: int | None
     burn_said: str
     load: dict[str, dict[str, object]]
     xids: list[Xid]
@@ -263,6 +262,8 @@ def examine(
             samples.append(found)
 
     status, out, err = load(command, seconds, sample) if command else (0, "", "")
+    late = "no end within {0:.0f} seconds".format(seconds) if status is None else ""
+    said = late or err.strip() or out.strip()
     return {
         "on_bus": on_bus,
         "gpus": gpus,
@@ -271,8 +272,7 @@ def examine(
         "dcgm": dcgm,
         "dcgm_said": dcgm_said,
         "burn": burnt(out),
-        "burn_status": status,
-        "burn_said": " ".join((err.strip() or out.strip()).splitlines()[-3:])[-500:],
+        "burn_said": " ".join(said.splitlines()[-3:])[-500:],
         "load": under_load(samples),
         "after": readings(ask("-q", "-x")),
         "nvlink_after": nvlink_errors(ask("nvlink", "-e")),
