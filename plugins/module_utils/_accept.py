@@ -261,9 +261,7 @@ def examine(
         if found is not None:
             samples.append(found)
 
-    status, out, err = load(command, seconds, sample) if command else (0, "", "")
-    late = "no end within {0:.0f} seconds".format(seconds) if status is None else ""
-    said = late or err.strip() or out.strip()
+    _status, out, err = load(command, seconds, sample) if command else (0, "", "")
     return {
         "on_bus": on_bus,
         "gpus": gpus,
@@ -272,7 +270,7 @@ def examine(
         "dcgm": dcgm,
         "dcgm_said": dcgm_said,
         "burn": burnt(out),
-        "burn_said": " ".join(said.splitlines()[-3:])[-500:],
+        "burn_said": " ".join((err.strip() or out.strip()).splitlines()[-3:])[-500:],
         "load": under_load(samples),
         "after": readings(ask("-q", "-x")),
         "nvlink_after": nvlink_errors(ask("nvlink", "-e")),
