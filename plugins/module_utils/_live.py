@@ -445,8 +445,8 @@ def series(url: str, queries: Mapping[str, str], seconds: int, step: int) -> dic
     return found
 
 
-def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys") -> Live:
-    """All of it together. ``options`` are those of the module gather's ``live``.
+def look(options: Mapping[str, Any], programs: Programs, logged: list[Xid] | None, sysfs_root: str = "/sys") -> Live:
+    """All of it together. ``options`` are those of the module gather's ``live``, ``logged`` what ``xids`` returns.
 
     What waits for others waits side by side: a look is as long as its slowest question.
     """
@@ -467,7 +467,7 @@ def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys
             "versions": versions(programs),
             "probe": probe_words(options["probe_state"]),
             "disks": disks(places),
-            "xids": xids(programs),
+            "xids": logged,
             "clock_synchronized": synchronized(programs),
             "certificates": certificates(options["certificates"] or ()),
             "models": models(options["models_dir"]),

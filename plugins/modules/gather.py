@@ -623,7 +623,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts,
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, kernel_log, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
-from ansible_collections.baremetal.llm.plugins.module_utils._live import look, xids
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Xid, look, xids
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
 from ansible_collections.baremetal.llm.plugins.module_utils._pci import bus_facts
@@ -774,6 +774,7 @@ def gather(module: AnsibleModule) -> Facts:
     programs = Programs(module)
     gpu_sysfs_root = options["gpu_sysfs_root"] or sysfs_root
     gpus, bus = read_gpus(programs, gpu_sysfs_root, "/proc"), bus_facts(gpu_sysfs_root)
+    logged = xids(programs) if bus or options["live"] else None
     silent = bus and (gpus["source"] != "nvidia-smi" or gpus["problems"])
     engine = read_engine()
     containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
@@ -787,7 +788,7 @@ def gather(module: AnsibleModule) -> Facts:
         "llm_gpu": {
             **gpus,
             "bus": bus,
-            "xids": xids(programs) if bus else None,
+            "xids": logged if bus else None,
             "kernel_log": kernel_log(programs) if silent else [],
         },
         "llm_memory_mib": runs["memory"]["total_mib"],
@@ -799,7 +800,7 @@ def gather(module: AnsibleModule) -> Facts:
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),
-        **living(options, programs, docker_root),
+        **living(options, programs, docker_root, logged),
         **of_environments(options, programs),
         **of_earlier_runs(options, Host(programs, gpus)),
     }
@@ -813,19 +814,16 @@ def discovered(options: Mapping[str, object], programs: Programs) -> Facts:
     return {"llm_discovered": {"versions": versions(programs), "reached": there, "disks": disks(), **weights()}}
 
 
-def living(options: dict[str, Any], programs: Programs, docker_root: str) -> Facts:
-    """What runs at this moment, where it is asked for."""
+def living(options: dict[str, Any], programs: Programs, docker_root: str, logged: list[Xid] | None) -> Facts:
+    """What runs at this moment, where it is asked for; ``logged`` are the errors of cards."""
     asked = options["live"]
     if not asked:
         return {}
     # Of a deployment without some of its hosts, another one may be the head.
     remembered = mapping(network_state(options["state_file"] or "").get("absent"))
     head = asked["head"] or bool(remembered.get("hosts"))
-    return {
-        "llm_live": look(
-            {**asked, "head": head, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs
-        )
-    }
+    places = [docker_root, options["host_dir"], *asked["places"]]
+    return {"llm_live": look({**asked, "head": head, "places": places}, programs, logged)}
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> Facts:
