@@ -179,9 +179,10 @@ def _lines_of(patterns: Iterable[str], root: str) -> Iterator[tuple[str, str]]:
             if os.path.basename(path) in seen:
                 continue
             seen.add(os.path.basename(path))
-            for line in read(path).replace("\\\n", " ").splitlines():
-                if line.strip() and not line.lstrip().startswith("#"):
-                    yield "/" + os.path.relpath(path, root), line.strip()
+            shown = "/" + os.path.relpath(path, root)
+            for line in map(str.strip, read(path).replace("\\\n", " ").splitlines()):
+                if line and not line.startswith("#"):
+                    yield shown, line
 
 
 def _modprobe_lines(root: str) -> Iterator[tuple[str, list[str]]]:
@@ -222,9 +223,10 @@ def udev_removes(root: str = "/") -> list[Removed]:
     """The rules that take NVIDIA's GPUs off the bus; those about other functions of a card (sound, USB) are the maker's own advice."""
     found: list[Removed] = []
     for path, line in _lines_of(_UDEV, root):
+        if not _REMOVES.search(line) or "0x10de" not in line.lower():
+            continue
         kinds = re.findall(r'ATTRS?\{class\}\s*==\s*"([^"]+)"', line)
-        displays = not kinds or any(fnmatch.fnmatch(each, kind) for kind in kinds for each in _DISPLAYS)
-        if _REMOVES.search(line) and "0x10de" in line.lower() and displays:
+        if not kinds or any(fnmatch.fnmatch(each, kind) for kind in kinds for each in _DISPLAYS):
             found.append({"said": line, "path": path})
     return found
 
