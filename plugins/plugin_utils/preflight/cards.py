@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import BAD
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import whole_number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import numbers_in, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
@@ -109,13 +109,6 @@ def _said(picture: Picture) -> Said:
 _CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
 
 
-def _is_newer(version: str, loaded: str) -> bool:
-    def key(text: str) -> list[int]:
-        return [int(part) for part in re.findall(r"\d{1,9}", text)]
-
-    return key(version) > key(loaded)
-
-
 def _foreign_library(picture: Picture) -> Said:
     """Libraries of another driver than the loaded one. Those for compatibility work with an older driver, on cards for data centers."""
     if not picture.driver or (picture.gpu.get("driver") or {}).get("mismatch"):
@@ -123,7 +116,7 @@ def _foreign_library(picture: Picture) -> Said:
     consumer = any(_CONSUMER.search(str(gpu.get("name"))) for gpu in picture.gpus)
     for entry in picture.found.get("driver_libraries") or ():
         version, path = str(entry.get("version") or ""), str(entry["path"])
-        compatible = "/compat/" in path and _is_newer(version, picture.driver) and not consumer
+        compatible = "/compat/" in path and numbers_in(version) > numbers_in(picture.driver) and not consumer
         if (version and version != picture.driver and not compatible) or ("/compat/" in path and not version):
             # Containers get the libraries of the loaded driver from the toolkit.
             severity = ERROR if picture.hosts.get(picture.name, "python") else WARNING

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hardware import FABRIC_MANAGER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import numbers_in
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
@@ -54,19 +55,14 @@ def _failed(picture: Picture) -> Said:
 
 
 def _podman(picture: Picture) -> Said:
-    product = str(picture.engine.get("product") or "")
-    if "podman" in product.lower():
-        yield {"value": f"{product} {picture.engine.get('version') or ''}".strip()}
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2])
+    if picture.is_podman:
+        yield {"value": f"{picture.engine['product']} {picture.engine.get('version') or ''}".strip()}
 
 
 def _toolkit(picture: Picture) -> Said:
     version = next((picture.packages[name] for name in _TOOLKIT if name in picture.packages), "")
-    old = bool(_numbers(version)) and _numbers(version) < OLDEST_TOOLKIT
-    if picture.found.get("cgroup") == 2 and old and not picture.toolkit_method:
+    numbers = numbers_in(version)[:2]
+    if picture.found.get("cgroup") == 2 and numbers and numbers < OLDEST_TOOLKIT and not picture.toolkit_method:
         yield {"value": version}
 
 

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts impo
     Deployment,
     Hosts,
     amount,
+    numbers_in,
     whole_number,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network import ports_of_nccl
@@ -93,7 +94,7 @@ def _far(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -> F
 
 def _by_dma_buf(hosts: Hosts, host: str) -> bool:
     driver = hosts.found(host, "gpu").get("driver") or {}
-    kernel = tuple(int(part) for part in re.findall(r"\d+", str(hosts.found(host, "host").get("kernel") or ""))[:2])
+    kernel = numbers_in(str(hosts.found(host, "host").get("kernel") or ""))[:2]
     return driver.get("kernel_module") == "open" and kernel >= DMA_BUF_KERNEL
 
 

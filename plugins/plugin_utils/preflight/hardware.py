@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import DEB, MANAGERS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import amount, whole_number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import amount, numbers_in, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
@@ -33,10 +33,6 @@ _POWER_TOLERANCE = 0.97
 
 
 # -- the kernel and its modules ----------------------------------------------------------------------------------------
-def _order(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", release))
-
-
 def _flavour(release: str) -> list[str]:
     """What tells kernels of one kind from those of another: generic, amd64, el and x."""
     return re.findall(r"[a-zA-Z]+", release)
@@ -46,15 +42,15 @@ def _modules_gone(picture: Picture) -> Said:
     kernels, running = picture.found.get("kernels") or {}, str(picture.found.get("kernel") or "")
     if kernels and running and running not in kernels:
         works = bool(picture.driver and picture.engine.get("version"))
-        newest = max(kernels, key=_order)
+        newest = max(kernels, key=numbers_in)
         yield {"value": running, "newest": newest, "severity": WARNING if works else ERROR}
 
 
 def _next_kernel(picture: Picture) -> Said:
     kernels, running = picture.found.get("kernels") or {}, str(picture.found.get("kernel") or "")
     alike = [name for name in kernels if _flavour(name) == _flavour(running)]
-    newest = max(alike, key=_order, default=running)
-    if picture.driver and running in kernels and _order(newest) > _order(running) and not kernels[newest]:
+    newest = max(alike, key=numbers_in, default=running)
+    if picture.driver and running in kernels and numbers_in(newest) > numbers_in(running) and not kernels[newest]:
         yield {"value": newest, "newest": newest, "kernel": running}
 
 

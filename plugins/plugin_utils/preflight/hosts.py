@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ def whole_number(value: object) -> int:
         return whole(value)
     except (TypeError, ValueError, OverflowError):
         return 0
+
+
+def numbers_in(version: str) -> tuple[int, ...]:
+    """The numbers of a version or of a kernel's release, to compare with those of another."""
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version))
 
 
 def amount(value: object) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import GIB, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
@@ -41,8 +40,7 @@ def _wsl(picture: Picture) -> Said:
 
 def _container(picture: Picture) -> Said:
     kind = str(picture.found.get("container") or "")
-    method = picture.hosts.get(picture.name, "driver_method")
-    if kind in SYSTEM_CONTAINERS and not picture.driver and method != PRESENT:
+    if kind in SYSTEM_CONTAINERS and picture.lacks_driver:
         yield {"value": kind}
 
 
@@ -87,8 +85,8 @@ _REALTIME = re.compile(r"[-.+]rt\d*(?=[-.+]|$)|realtime")
 
 def _realtime(picture: Picture) -> Said:
     kernel = str(picture.found.get("kernel") or "")
-    builds = not picture.driver and picture.hosts.get(picture.name, "driver_method") != PRESENT
-    if builds and is_of_the_machine(picture) and (picture.found.get("realtime") or _REALTIME.search(kernel)):
+    realtime = picture.found.get("realtime") or _REALTIME.search(kernel)
+    if realtime and picture.lacks_driver and is_of_the_machine(picture):
         yield {"value": kernel}
 
 

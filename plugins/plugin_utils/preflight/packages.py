@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PACKAGES, PRESENT, REPOSITORY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PACKAGES, REPOSITORY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     DEB,
     MANAGERS,
@@ -41,8 +41,7 @@ def _manager(picture: Picture) -> str:
 
 def installs(picture: Picture) -> bool:
     """Whether a role will install packages, or something that needs some."""
-    driver = not picture.driver and picture.hosts.get(picture.name, "driver_method") != PRESENT
-    return bool(picture.docker_method or picture.toolkit_method or driver)
+    return bool(picture.docker_method or picture.toolkit_method or picture.lacks_driver)
 
 
 def _unusable(picture: Picture) -> Said:
@@ -72,13 +71,11 @@ def _wanted(picture: Picture) -> Iterator[str]:
     """Packages that roles will ask for, as NAME or NAME=VERSION."""
     facts = picture.hosts.facts[picture.name]
     version = str(picture.hosts.get(picture.name, "docker_version") or "")
-    yield from (
-        package_plan(facts, "docker", picture.docker_method or PRESENT, version)["packages"]
-        if picture.docker_method
-        else ()
-    )
-    yield from package_plan(facts, "toolkit", picture.toolkit_method)["packages"] if picture.toolkit_method else ()
-    if _manager(picture) == RPM and not picture.driver and picture.hosts.get(picture.name, "driver_method") != PRESENT:
+    if picture.docker_method:
+        yield from package_plan(facts, "docker", picture.docker_method, version)["packages"]
+    if picture.toolkit_method:
+        yield from package_plan(facts, "toolkit", picture.toolkit_method)["packages"]
+    if _manager(picture) == RPM and picture.lacks_driver:
         yield "kernel-devel"
 
 

@@ -61,6 +61,16 @@ class Picture:
         return self.hosts.own_gpus(self.name)
 
     @property
+    def lacks_driver(self) -> bool:
+        """Whether no driver is loaded, and one is to be installed."""
+        return not self.driver and self.hosts.get(self.name, "driver_method") != PRESENT
+
+    @property
+    def is_podman(self) -> bool:
+        """Whether Podman answers where Docker's engine is expected."""
+        return "podman" in str(self.engine.get("product") or "").lower()
+
+    @property
     def keeps_driver(self) -> bool:
         """Whether nobody will touch the driver: the role is told so, or leaves one alone that it has not installed."""
         method = str(self.hosts.get(self.name, "driver_method") or AUTO)

@@ -21,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     system_of,
     toolkit_repository,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import numbers_in
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
@@ -181,13 +182,12 @@ def _proxy(picture: Picture) -> Said:
 def _too_old(picture: Picture) -> Said:
     """An engine that stays, and whose containers cannot start threads."""
     version = str(picture.engine.get("version") or "")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    numbers = numbers_in(version)[:3]
     method = picture.docker_method
     wanted = package_plan(picture.hosts.facts[picture.name], "docker", method)["packages"] if method else []
     # Packages that are there are not renewed, unless a version is asked for.
     installed = bool(set(wanted) & set(picture.packages)) and not picture.hosts.get(picture.name, "docker_version")
-    dockers = "podman" not in str(picture.engine.get("product") or "").lower()
-    if dockers and numbers and numbers < OLDEST_ENGINE and (not method or installed):
+    if not picture.is_podman and numbers and numbers < OLDEST_ENGINE and (not method or installed):
         yield {"value": version, "least": ".".join(map(str, OLDEST_ENGINE))}
 
 
