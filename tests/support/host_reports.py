@@ -298,6 +298,23 @@ def hashes(report: Report) -> str:
     return ", ".join(asked)
 
 
+def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None, **more: Any) -> str:
+    """How severe a finding is on a host with one GPU; empty where nothing is found. ``more`` are settings, and as ``facts`` those of Ansible."""
+    facts = {
+        "distribution": "Debian",
+        "distribution_version": "12",
+        "distribution_major_version": "12",
+        "distribution_release": "bookworm",
+        "os_family": "Debian",
+        "architecture": "x86_64",
+        "pkg_mgr": "apt",
+        "llm_gpus_found": [{"index": 0, "name": "NVIDIA A10", "compute_capability": "8.6", "bus_id": "x"}],
+        **more.pop("facts", {}),
+    }
+    result = check_hosts({"q": {"hosts": ["a"]}}, {"a": facts}, {"a": {"host": host, "gpu": gpu or {}, **more}}, LIMITS)
+    return next((one["severity"] for one in [*result["problems"], *result["warnings"]] if one["code"] == code), "")
+
+
 def limits(report: Report) -> str:
     """The limits that containers of the cluster are given."""
     given = host_sections(member())["vllm"]["container"]["ulimits"]

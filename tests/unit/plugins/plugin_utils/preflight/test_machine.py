@@ -5,30 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 
-from tests.support.host_reports import LIMITS, found_codes
+from tests.support.host_reports import found_codes, severity
 
 LOADED = {"driver": {"loaded": "570.195.03", "installed": "570.195.03", "kernel_module": "open", "mismatch": False}}
 OFF = {"module": "nvidia", "said": "alias nvidia off", "path": "/lib/modprobe.d/b.conf", "wholly": True}
 LISTED = {"module": "nvidia", "said": "blacklist nvidia", "path": "/etc/modprobe.d/b.conf", "wholly": False}
 PORT = {"device": "mlx5_0", "port": 1, "active": True, "state": "ACTIVE", "link_layer": "InfiniBand", "gids": []}
-
-
-def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None, **settings: Any) -> str:
-    """Of a finding on one host; empty where there is none."""
-    facts = {
-        "distribution": "Debian",
-        "distribution_version": "12",
-        "distribution_major_version": "12",
-        "os_family": "Debian",
-        "architecture": "x86_64",
-        "pkg_mgr": "apt",
-        "distribution_release": "bookworm",
-        "llm_gpus_found": [{"index": 0, "name": "A10", "compute_capability": "8.6", "bus_id": "x"}],
-    }
-    result = check_hosts({"q": {"hosts": ["a"]}}, {"a": facts}, {"a": {"host": host, "gpu": gpu, **settings}}, LIMITS)
-    return next((one["severity"] for one in [*result["problems"], *result["warnings"]] if one["code"] == code), "")
 
 
 @pytest.mark.parametrize(

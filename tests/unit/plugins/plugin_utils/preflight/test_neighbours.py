@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 
-from tests.support.host_reports import LIMITS, found_codes
+from tests.support.host_reports import found_codes, severity
 
 LOADED = {"driver": {"loaded": "570.195.03", "installed": "570.195.03", "kernel_module": "open", "mismatch": False}}
 DONE = {"docker_method": "present", "toolkit_method": "present", "driver_method": "present"}
@@ -26,23 +25,6 @@ RPM = {
     "pkg_mgr": "dnf",
 }
 COMPAT = "/usr/local/cuda-12.8/compat/libcuda.so.1"
-
-
-def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None, **more: Any) -> str:
-    """Of a finding on one host; empty where there is none."""
-    facts = {
-        "distribution": "Debian",
-        "distribution_version": "12",
-        "distribution_major_version": "12",
-        "distribution_release": "bookworm",
-        "os_family": "Debian",
-        "architecture": "x86_64",
-        "pkg_mgr": "apt",
-        "llm_gpus_found": [{"index": 0, "name": "NVIDIA A10", "compute_capability": "8.6", "bus_id": "x"}],
-        **more.pop("facts", {}),
-    }
-    result = check_hosts({"q": {"hosts": ["a"]}}, {"a": facts}, {"a": {"host": host, "gpu": gpu or {}, **more}}, LIMITS)
-    return next((one["severity"] for one in [*result["problems"], *result["warnings"]] if one["code"] == code), "")
 
 
 @pytest.mark.parametrize(
