@@ -25,6 +25,8 @@ ARTEFACTS = STATE / "artefacts"
 # What only the scenario "driver_packages" uses: Debian's packages of the driver, and a later version of NVIDIA's installer.
 DRIVER_PACKAGES = ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "nvidia-persistenced")
 NEXT_DRIVER_VERSION = "580.159.04"
+# Where scripts that make packages find the lab's stand-ins.
+SIM = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
 
 
 def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vllm: str) -> None:
@@ -56,9 +58,8 @@ def ensure_docker_packages(client: docker.DockerClient, config: Config, host: st
 
     def packages(out: Path) -> None:
         with step("fetching Debian's packages of Docker Engine, and the next release's engine (200 MB)"):
-            sim = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
             command = ["/lab/docker_packages.sh", "/out", config.toolkit_version, *config.os_packages]
-            _run(client, host, command, out, more_volumes=sim)
+            _run(client, host, command, out, more_volumes=SIM)
 
     inputs = (FILES / "docker_packages.sh", LAB / "sim", config.os_packages, config.toolkit_version, host)
     _cached("docker_packages", packages, *inputs)
@@ -83,9 +84,8 @@ def ensure_driver_packages(client: docker.DockerClient, config: Config, host: st
 
     def packages(out: Path) -> None:
         with step("fetching Debian's packages of two versions of the NVIDIA driver (300 MB)"):
-            sim = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
             command = ["/lab/driver_packages.sh", "/out", config.debian_release, *DRIVER_PACKAGES]
-            _run(client, host, command, out, more_volumes=sim)
+            _run(client, host, command, out, more_volumes=SIM)
         build_runfile(NEXT_DRIVER_VERSION, out)
 
     scripts = [FILES / name for name in ("driver_packages.sh", "kernel_headers.mk")]
@@ -98,9 +98,8 @@ def ensure_rocky_packages(client: docker.DockerClient, config: Config, host: str
 
     def packages(out: Path) -> None:
         with step("packing engine, toolkit and drivers for EL 9 (100 MB)"):
-            sim = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
             versions = (config.toolkit_version, config.driver_version, NEXT_DRIVER_VERSION)
-            _run(client, host, ["/lab/rocky_packages.sh", "/out", *versions], out, more_volumes=sim)
+            _run(client, host, ["/lab/rocky_packages.sh", "/out", *versions], out, more_volumes=SIM)
 
     scripts = [FILES / name for name in ("rocky_packages.sh", "kernel_headers.mk")]
     inputs = (LAB / "sim", config.toolkit_version, config.driver_version, NEXT_DRIVER_VERSION, os.uname().release)

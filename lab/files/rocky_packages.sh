@@ -65,22 +65,20 @@ for file in "$work"/deb/*.deb; do
   for needed in $(dpkg-deb --field "$file" Depends | tr ',' '\n' | sed 's/|.*//; s/(.*//; s/:any//'); do
     if grep -qxF -- "$needed" <<< "$there"; then requires+=" ${names[$needed]:-$needed}"; fi
   done
-  if [ "$package" = runc ]; then continue; fi # containerd.io brings it
-  if [ "$package" = containerd ]; then
-    dpkg-deb -x "$(echo "$work"/deb/runc_*.deb)" "$work/$name"
-    requires=${requires/ runc/}
-  fi
-  [ "$package" != docker.io ] || requires+=" docker-ce-cli"
+  dpkg-deb -x "$file" "$work/$name"
+  # What other packages or the scripts of Debian's packages bring.
   case "$package" in
-    docker.io) echo "getent group docker > /dev/null || groupadd --system docker" > "$work/$name.post" ;;
+    runc) continue ;; # containerd.io brings it
+    containerd) dpkg-deb -x "$(echo "$work"/deb/runc_*.deb)" "$work/$name" ;;
+    docker.io)
+      requires+=" docker-ce-cli"
+      engine=$version
+      echo "getent group docker > /dev/null || groupadd --system docker" > "$work/$name.post"
+      ;;
+    iptables) for link in iptables ip6tables; do ln -s xtables-nft-multi "$work/$name/usr/sbin/$link"; done ;;
     haproxy) echo "getent passwd haproxy > /dev/null || useradd --system --user-group --home-dir /var/lib/haproxy haproxy" > "$work/$name.post" ;;
   esac
-  dpkg-deb -x "$file" "$work/$name"
-  # The script of Debian's package links these.
-  [ "$package" != iptables ] || ln -s xtables-nft-multi "$work/$name/usr/sbin/iptables"
-  [ "$package" != iptables ] || ln -s xtables-nft-multi "$work/$name/usr/sbin/ip6tables"
   pack "$name" "$version" 1.el9 "${requires/ runc/}" "$work/$name"
-  [ "$package" != docker.io ] || engine=$version
 done
 mkdir "$work/docker-ce-cli"
 pack docker-ce-cli "$engine" 1.el9 "" "$work/docker-ce-cli"
