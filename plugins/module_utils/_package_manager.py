@@ -1,8 +1,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the package manager of a host is told: its repositories, the keys for them, what it leaves out, and whether Ansible can ask it.
+"""The settings of a host's package manager: repositories, their keys and excluded packages; and whether Ansible can use the package manager.
 
-Runs on the host, so nothing here may fail because a file or a program is missing: what is not known is empty or None.
+This runs on the host. A missing file or program is no error: facts that are not known are empty or None.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PackageSource(TypedDict):
 
 
 class Excluded(TypedDict):
-    """Packages that the package manager is told to leave alone: a name, or a pattern."""
+    """A package that the settings exclude: its name, or a pattern of names."""
 
     said: str
     path: str

@@ -1,8 +1,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What decides about the GPUs of containers and programs on a host: the settings of NVIDIA's container toolkit, and whose libraries the loader finds.
+"""The settings of NVIDIA's container toolkit on a host, and the driver's libraries that the loader finds.
 
-Runs on the host, so nothing here may fail because a file or a program is missing: what is not known is empty.
+This runs on the host. A missing file or program is no error: facts that are not known are empty.
 """
 
 from __future__ import annotations
