@@ -188,10 +188,12 @@ class Probe(TypedDict):
 
 
 class Links(TypedDict):
-    """What the slowest link between the ranks claims to carry, where a driver says it, and on one host through what: NVLink, PCIe."""
+    """What the slowest link between the ranks claims to carry, where a driver says it, and on one host through what: NVLink, PCIe. Between hosts the
+    ports that NCCL is to use for RDMA; empty where it is to use sockets."""
 
     link_mbps: NotRequired[int | None]
     link: NotRequired[str | None]
+    link_rdma: NotRequired[str]
 
 
 class Collective(Links):

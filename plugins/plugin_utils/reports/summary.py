@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
@@ -23,6 +23,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import figure, fleet_text, plan_table
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.use_it import Address, use_lines
 
+# What NCCL calls TCP.
+SOCKETS = "Socket"
 # What became of a secret, by how it came to the controller and by its kind.
 REPORTED = {
     "made": dict.fromkeys(CALLED, "report_secret_made"),
@@ -85,6 +87,9 @@ class Collective(Links):
     # When.
     measured: str
     results: list[Size]
+    # What NCCL's log says: its network, and the last word against RDMA; empty where it says nothing.
+    network: NotRequired[str]
+    rdma_reason: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -299,6 +304,12 @@ def _collective(found: Collective | None, language: str) -> list[str]:
         code = "report_fabric" if via else "report_link"
         figures = {"percent": round(100 * best / mbps), "gigabits": f"{mbps / 1000:g}"}
         lines.append("    " + message(code, language, via=via, **figures))
+    network, ports = found.get("network"), found.get("link_rdma")
+    if ports and network == SOCKETS:
+        why = found.get("rdma_reason") or message("report_rdma_reason_unknown", language)
+        lines.append("    " + message("report_rdma_unused", language, ports=ports, why=why))
+    elif ports and network:
+        lines.append("    " + message("report_rdma_used", language, ports=ports, network=network))
     return lines
 
 

@@ -4,17 +4,19 @@
 
 usage: collective.py HEAD PORT WORLD FIRST_RANK RANKS
 
-Runs on each host at the same time, with the environment of the service, and starts the RANKS ranks of this host. Rank 0 prints
-the figures as JSON. Wrong results on any rank, or a rank that does not come, end all of it with an error. algbw is bytes by time;
-busbw is what each link carries of it, 2(n-1)/n of that, as nccl-tests defines it
+Runs on each host at the same time, with the environment of the service, and starts the RANKS ranks of this host. Rank 0 prints the figures
+as JSON, and which network NCCL says it uses. Wrong results on any rank, or a rank that does not come, end all of it with an error. algbw is
+bytes by time; busbw is what each link carries of it, 2(n-1)/n of that, as nccl-tests defines it
 (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
 """
 
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 
 SIZES = (1 << 10, 32 << 10, 1 << 20, 16 << 20, 64 << 20)
@@ -23,6 +25,9 @@ WARM_UP, ROUNDS = 2, 10
 FULL_SECONDS = 0.05
 # A rank that does not come within this time is missing.
 MEET_SECONDS = 90
+# NCCL's log says which network it uses, and before that why InfiniBand or RoCE is not it. The list of devices that follows is empty then.
+NETWORK = re.compile(r"NCCL INFO Using network (.+)")
+REASON = re.compile(r"NCCL (?:INFO|WARN) (NET/IB ?: (?!Using ).+|Failed to open libibverbs.+|Call to ibv_.+)")
 
 
 def start_ranks(head, port, world, first, count):
@@ -49,13 +54,27 @@ def start_ranks(head, port, world, first, count):
         time.sleep(0.2)
 
 
-def run_rank():
-    """This process is one rank."""
+def read_network(log):
+    """The network that NCCL's log names, and what stands there last against RDMA; empty where there is none."""
+    last = {"network": NETWORK.findall(log)[-1:], "rdma_reason": REASON.findall(log)[-1:]}
+    return {name: found[0].strip() if found else "" for name, found in last.items()}
+
+
+def keep_log(folder):
+    """Have NCCL write its log into a file of this folder, and return the file."""
+    path = os.path.join(folder, "nccl.log")
+    os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=path)
+    return path
+
+
+def run_rank(folder):
+    """This process is one rank; ``folder`` is for its files."""
     import torch
     import torch.distributed as dist
 
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     on_gpu = torch.cuda.is_available()
+    log = keep_log(folder) if on_gpu and rank == 0 else ""
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     device = torch.device("cuda" if on_gpu else "cpu")
@@ -106,7 +125,11 @@ def run_rank():
         if slowest.item() > FULL_SECONDS:
             break
     if rank == 0:
-        print(json.dumps({"backend": backend, "ranks": world, "results": results}), flush=True)
+        network = {}
+        if log:
+            with open(log, encoding="utf-8", errors="replace") as lines:
+                network = read_network(lines.read())
+        print(json.dumps({"backend": backend, "ranks": world, "results": results, **network}), flush=True)
     dist.destroy_process_group()
 
 
@@ -115,7 +138,8 @@ if __name__ == "__main__":
         head, port, *numbers = sys.argv[1:]
         sys.exit(start_ranks(head, port, *map(int, numbers)))
     try:
-        run_rank()
+        with tempfile.TemporaryDirectory() as own:
+            run_rank(own)
     except RuntimeError as error:
         # torch adds frames of C++ below the line that says what happened.
         sys.exit(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}: {str(error).splitlines()[0]}")

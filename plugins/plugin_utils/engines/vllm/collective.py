@@ -48,7 +48,7 @@ def collective_section(member: Member, environment: Mapping[str, bool | str]) ->
         # Through standard input, however long. What may be a secret is not in it, since no all-reduce needs it.
         "environment": unit_environment(member, environment, {}) if venv else dict(environment),
         "command": [*(_run(member, program) if venv else _docker_run(member, environment, program)), *where, *numbers],
-        **_links(member),
+        **_links(member, environment),
     }
 
 
@@ -73,8 +73,9 @@ def _run(member: Member, program: str) -> list[str]:
     return [*begun, "/bin/bash", "-c", _WITH_VARIABLES, "bash", str(member.setting(PYTHON)), program]
 
 
-def _links(member: Member) -> Links:
-    """What the slowest link between the hosts claims to carry, or on one host the GPUs' own; None where no driver says."""
+def _links(member: Member, environment: Mapping[str, bool | str]) -> Links:
+    """What the slowest link between the hosts claims to carry, or on one host the GPUs' own; None where no driver says. Ports of RDMA where NCCL has to
+    use them."""
     planned = member.deployment.planned
     fabric = (member.variables.get("ansible_facts") or {}).get("llm_gpu_fabric") or {}
     if len(planned) > 1:
@@ -83,7 +84,9 @@ def _links(member: Member) -> Links:
     else:
         rates = [int(fabric.get("mbps") or 0)]
     known = [rate for rate in rates if rate]
+    rdma = len(planned) > 1 and str(environment.get("NCCL_IB_DISABLE")) == "0"
     return {
         "link_mbps": min(known) if known else None,
         "link": None if len(planned) > 1 else fabric.get("via"),
+        "link_rdma": str(environment.get("NCCL_IB_HCA", "")).lstrip("=") if rdma else "",
     }

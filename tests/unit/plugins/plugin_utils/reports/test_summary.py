@@ -141,6 +141,27 @@ def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, com
     assert ("at best 66 % of the 3600 Gbit/s of NVLink x18" in text) == compared
 
 
+@pytest.mark.parametrize(
+    ("ports", "network", "reason", "said"),
+    [
+        ("mlx5_0:1", "Socket", "NET/IB : No device found.", ["warning", "mlx5_0:1", '"NET/IB : No device found."']),
+        ("mlx5_0:1", "Socket", "", ["warning", "nothing of RDMA"]),
+        ("mlx5_0:1", "IB", "", ["RDMA (IB) over mlx5_0:1"]),
+        ("mlx5_0:1", "", "", []),
+        ("", "Socket", "NET/IB : No device found.", []),
+    ],
+)
+def test_sockets_in_place_of_rdma_are_a_warning_with_the_reason(
+    ports: str, network: str, reason: str, said: list[str]
+) -> None:
+    row = {"bytes": 1024, "seconds": 0.1, "algbw_bytes_per_second": 1e4, "busbw_bytes_per_second": 1e4}
+    measured = {"network": network, "rdma_reason": reason, "results": [row]}
+    found = {"backend": "nccl", "ranks": 2, "measured": "today", "link_rdma": ports, **measured}
+    text = "\n".join(report_lines(Run(deployments={"d": {"hosts": ["a"], "head": "a"}}, collective={"a": found})))
+    assert all(words in text for words in said)
+    assert ("RDMA" in text) == bool(said)
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
     def said(meanwhile: dict[str, list[str]], served_before: bool, first: float | None = None, kept: int = 0) -> str:
