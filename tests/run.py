@@ -49,6 +49,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 FULL_RUN = ROOT / "tests" / "full_run.json"
 README = ROOT / "README.md"
+SENTENCE = re.compile(r"^The last full run: .*$", re.MULTILINE)
 NOX = str(ROOT / ".tools" / "bin" / "nox")
 SHOWN_LINES = 60
 # What hangs is ended. On a slow machine a stage takes three times as long as on a fast one.
@@ -159,9 +160,17 @@ class Record:
         files = changed(commit)
         if files is None:
             return True
-        files = [name for name in files if name != os.path.relpath(FULL_RUN, ROOT)]
+        files = [name for name in files if not self._is_own(name, commit)]
         one = self.scenarios.get(stage)
         return one.is_concerned(files) if one else bool(files)
+
+    @staticmethod
+    def _is_own(name: str, commit: str) -> bool:
+        """Whether nothing but this record itself can have made the file another one."""
+        if name != os.path.relpath(README, ROOT):
+            return name == os.path.relpath(FULL_RUN, ROOT)
+        then = subprocess.run(("git", "show", f"{commit}:{name}"), cwd=ROOT, capture_output=True, text=True)
+        return then.returncode == 0 and SENTENCE.sub("", then.stdout) == SENTENCE.sub("", README.read_text())
 
     def is_current(self, stage: str) -> bool:
         last = self.passes.stages.get(stage)
@@ -186,7 +195,7 @@ class Record:
     def say(self, full: list[Stage]) -> None:
         """In README.md and here."""
         sentence = self.passes.sentence([stage.name for stage in full])
-        README.write_text(re.sub(r"^The last full run: .*$", sentence, README.read_text(), flags=re.MULTILINE))
+        README.write_text(SENTENCE.sub(sentence, README.read_text()))
         say(f"{sentence} Commit {os.path.relpath(FULL_RUN, ROOT)} and README.md.")
 
 

@@ -296,11 +296,13 @@ def test_readme_says_what_has_passed_and_what_has_not(checkout: Path, capsys: py
     record.add(full[0])
     record.say(full)
     assert run.README.read_text() == "A.\nThe last full run: 1 stages have passed, not yet b.\nB.\n"
-    git(checkout, "checkout", "--quiet", "README.md")
     record.add(full[1])
     record.say(full)
     assert "every stage has passed, the earliest on " in run.README.read_text()
     assert "Commit tests/full_run.json and README.md." in capsys.readouterr().out
+    assert all(run.Record({}).is_current(stage.name) for stage in full), "nothing but the record's own line"
+    run.README.write_text(run.README.read_text() + "C.\n")
+    assert not any(run.Record({}).is_current(stage.name) for stage in full)
 
 
 def test_each_proof_is_one_of_a_stage() -> None:
