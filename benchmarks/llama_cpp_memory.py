@@ -15,15 +15,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
-from tests.support.gguf_models import MODELS, STARTS, write_model  # noqa: E402
+from tests.support.gguf_models import DRAFTED, MODELS, STARTS, write_model  # noqa: E402
 
+# All pairs of a model and its draft model, where models are named.
+DRAFTS = "drafts"
 TARGET = ROOT / "tests/data/llama_cpp/memory.json"
 NAMES = {
     "context": "n_ctx",
@@ -38,8 +40,11 @@ PROGRAM = """
 import json, os, sys
 import xllamacpp
 parameters = xllamacpp.CommonParams()
-parameters.model.path = sys.argv[1]
-for name, value in json.loads(sys.argv[2]).items():
+parameters.model.path = sys.argv[2]
+if len(sys.argv) > 3:
+    parameters.speculative.draft.mparams.path = sys.argv[3]
+    parameters.speculative.types = [xllamacpp.common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
+for name, value in json.loads(sys.argv[1]).items():
     kind = {"c": xllamacpp.ggml_type, "f": xllamacpp.llama_flash_attn_type}.get(name[0] if isinstance(value, str) else "")
     setattr(parameters, name, getattr(kind, value) if kind else value)
 server = xllamacpp.Server(parameters)
@@ -66,32 +71,40 @@ def figures(log: str) -> dict[str, float]:
     }
 
 
+def starts(wanted: Sequence[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each model with its draft model, if any, and how it is started; with ``wanted`` those of these models alone, and ``drafts`` are all pairs."""
+    for name, shape in MODELS.items():
+        for start in STARTS:
+            if (not wanted or name in wanted) and ("whole_window" not in start or shape.window):
+                yield name, "", start
+    if not wanted or DRAFTS in wanted:
+        yield from DRAFTED
+
+
 def main() -> int:
     python, *wanted = sys.argv[1:]
     known = json.loads(TARGET.read_text(encoding="utf-8"))["rows"] if TARGET.exists() and wanted else []
-    rows = [row for row in known if row["model"] not in wanted]
+    rows = [row for row in known if (DRAFTS if "draft" in row else row["model"]) not in wanted]
     version = ""
     with tempfile.TemporaryDirectory() as folder:
-        for name, shape in MODELS.items():
-            if wanted and name not in wanted:
+        for name, draft, start in starts(wanted):
+            paths = [write_model(Path(folder) / f"{one}.gguf", MODELS[one]) for one in (name, draft) if one]
+            done = subprocess.run(
+                [python, "-c", PROGRAM, json.dumps(options(start)), *map(str, paths)],
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
+            said = re.search(r"^version (\S+)$", done.stdout, re.MULTILINE)
+            for path in paths:
+                path.unlink()
+            if not said:
+                print(f"{name} {draft} {start}: did not start\n{done.stderr[-800:]}", file=sys.stderr)
                 continue
-            path = write_model(Path(folder) / "m.gguf", shape)
-            for start in STARTS:
-                if "whole_window" in start and not shape.window:
-                    continue
-                done = subprocess.run(
-                    [python, "-c", PROGRAM, str(path), json.dumps(options(start))],
-                    capture_output=True,
-                    text=True,
-                    timeout=600,
-                )
-                said = re.search(r"^version (\S+)$", done.stdout, re.MULTILINE)
-                if not said:
-                    print(f"{name} {start}: did not start\n{done.stderr[-800:]}", file=sys.stderr)
-                    continue
-                version = said[1]
-                rows.append({"model": name, "start": start, **figures(done.stdout + done.stderr)})
-                print(rows[-1], flush=True)
+            version = said[1]
+            rows.append({"model": name, **({"draft": draft} if draft else {}), "start": start})
+            rows[-1] |= figures(done.stdout + done.stderr)
+            print(rows[-1], flush=True)
     made = (
         f"benchmarks/llama_cpp_memory.py with xllamacpp {version}, whose llama.cpp ran on a CPU; MiB as its log prints"
     )

@@ -282,7 +282,16 @@ MODELS |= {
         window=1024,
     ),
 }
-# How it is started, by the planner's names.
+# A draft model beside the served one: both, and how they are started, by the planner's names.
+DRAFTED: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("llama", "llama f16", {"context": 4096}),
+    ("llama f16", "llama", {"context": 8192, "requests": 4, "unified": True}),
+    ("qwen2", "qwen3", {"context": 8192, "key_type": "q8_0", "value_type": "q8_0"}),
+    ("qwen3", "qwen2", {"context": 6000, "batch": 128, "requests": 3}),
+    ("gemma3", "llama", {"context": 4096, "requests": 2, "unified": True}),
+    ("llama mixed", "gemma2", {"context": 2048}),
+)
+# How a model alone is started.
 STARTS: tuple[dict[str, Any], ...] = (
     {"context": 4096},
     {"context": 32768},

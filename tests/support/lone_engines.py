@@ -141,10 +141,10 @@ class GgufSite(LoneSite):
         super().__init__(engine, "small", said, bundle=str(folder))
         self.bundle = folder
 
-    def add(self, name: str, shape: Shape = TINY) -> GgufSite:
+    def add(self, name: str, shape: Shape = TINY, model: str = "lab/tiny") -> GgufSite:
         """Write a file, whose SHA-256 in the manifest is that of nothing."""
-        path = f"models/lab--tiny/{name}"
+        path = f"models/{model.replace('/', '--')}/{name}"
         write_model(self.bundle / path, shape)
         size = (self.bundle / path).stat().st_size
-        self.records.append({"path": path, "kind": "model", "model": "lab/tiny", "sha256": "5" * 64, "size": size})
+        self.records.append({"path": path, "kind": "model", "model": model, "sha256": "5" * 64, "size": size})
         return self

@@ -63,6 +63,12 @@ def test_one_of_three_is_loaded_and_all_answer() -> None:
         assert loaded() == [name]
 
 
+def test_the_second_asks_its_draft_model() -> None:
+    drafted = {name: ask(name, tokens=16).json()["timings"].get("draft_n", 0) for name in QUICK}
+    assert drafted["first"] == 0
+    assert drafted["second"] > 0
+
+
 def test_a_swap_takes_no_longer_than_a_start() -> None:
     starts, swaps = [], []
     for _round in range(3):

@@ -21,7 +21,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, needed_parts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
+    needed_models,
+    needed_parts,
+    wanted_weights,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import for_bundle
@@ -403,7 +407,7 @@ def model_items(
     there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
     heads = list(heads)
     found: dict[str, Item] = {}
-    patterns = {str(setting(head, "model")): texts(head.get("models_files")) for head in heads}
+    patterns = {model: names for head in heads for model, names in wanted_weights(head).items()}
     needs: dict[str, dict[str, bool]] = {}
     for head in heads:
         for model in needed_models(head):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 
 # Where models come from, if neither from the bundle nor from a hub.
@@ -42,6 +43,15 @@ def needed_models(variables: Mapping[str, object]) -> dict[str, str]:
         if isinstance(model, str) and model:
             found.setdefault(model, variable)
     return found
+
+
+def wanted_weights(variables: Mapping[str, object]) -> dict[str, list[str]]:
+    """By model the patterns of the weights that are wanted of it: those of ``models_files`` for the served one, and the file of a draft model."""
+    found = {str(setting(variables, "model")): texts(variables.get("models_files"))}
+    draft, file = setting(variables, "draft_model"), setting(variables, "draft_file")
+    if draft and file and str(draft) not in found:
+        found[str(draft)] = [str(file)]
+    return {model: names for model, names in found.items() if names}
 
 
 class Source(NamedTuple):

@@ -201,7 +201,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Qwen/Qwen2.5-14B-Instruct",
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
-            *("llama_cpp_model", "lmdeploy_model", "ollama_model", "sglang_model"),
+            *("llama_cpp_draft_model", "llama_cpp_model", "lmdeploy_model", "ollama_model", "sglang_model"),
             *("vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
         ),
     ),
@@ -214,6 +214,7 @@ _CAPABILITY = (
     "|SYS_CHROOT|SYS_MODULE|SYS_NICE|SYS_PACCT|SYS_PTRACE|SYS_RAWIO|SYS_RESOURCE|SYS_TIME|SYS_TTY_CONFIG|SYSLOG|WAKE_ALARM"
 )
 _ULIMIT = "core|cpu|data|fsize|locks|memlock|msgqueue|nice|nofile|nproc|rss|rtprio|rttime|sigpending|stack"
+_GGUF_FILE = (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf")
 _PROGRAM_TEXTS = {
     "docker_address_pools[].base": (r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "172.30.0.0/16"),
     "ray_capabilities[]": (rf"(?:CAP_)?(?:ALL|{_CAPABILITY})", "DAC_OVERRIDE"),
@@ -240,9 +241,8 @@ _PROGRAM_TEXTS = {
     "web_ui_ldap.username_attribute": (r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", "uid"),
     "web_ui_ldap.mail_attribute": (r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", "mail"),
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
-    "llama_cpp_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
+    **dict.fromkeys(("llama_cpp_draft_file", "llama_cpp_file", "ollama_file"), _GGUF_FILE),
     "llama_cpp_version": (r"b?[0-9]{4,6}", "b9603"),
-    "ollama_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }
 FORMS = {

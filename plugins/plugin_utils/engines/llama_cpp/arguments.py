@@ -10,6 +10,7 @@ from functools import cache
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.options import (
     CLOSED,
+    DRAFTS,
     FETCHES,
     OLDEST,
     SPANS,
@@ -24,11 +25,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 
 NAME, TITLE = "llama_cpp", "llama.cpp"
 # Settings that are variables of their own (llama_cpp_<setting>); any other option of the server stands in llama_cpp_options.
-SETTINGS = ("file", "ctx_size", "parallel", "cache_type_k", "cache_type_v")
+SETTINGS = ("file", "ctx_size", "parallel", "cache_type_k", "cache_type_v", "draft_file")
 # Options that are variables of their own, or that the collection sets for every server.
 OWN = {
     **{name: f"llama_cpp_{name}" for name in SETTINGS},
     "model": "llama_cpp_model",
+    "model_draft": "llama_cpp_draft_model",
+    **dict.fromkeys(("gpu_layers_draft", "device_draft"), "llama_cpp_draft_model"),
     "alias": "llama_cpp_served_model_name",
     "port": "llama_cpp_port",
     "host": "llama_cpp_api_key_enabled",
@@ -66,6 +69,13 @@ def options_of(placement: Placement, settings: Settings) -> dict[str, object]:
     if settings.whole_window:
         found["swa_full"] = True
     return found
+
+
+def draft_options(release: str) -> dict[str, object]:
+    """How a draft model is used: as a whole on the first GPU. InputError for a build with which no draft was tried."""
+    if build_of(release) < DRAFTS:
+        raise InputError("llama_cpp_draft_model", "llama_draft_release", found=release, oldest=f"b{DRAFTS}")
+    return {"spec_type": "draft-simple", "gpu_layers_draft": "all", "device_draft": "CUDA0"}
 
 
 @cache

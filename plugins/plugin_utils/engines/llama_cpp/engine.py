@@ -66,6 +66,7 @@ ENGINE = Engine(
     shared=SETTINGS,
     context="ctx_size",
     reads_config=False,
+    models=("model", "draft_model"),
     answers_with=_answers_with,
     environment=environment,
     # llama-server reads each of its options there, too (common/arg.cpp).

@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
     NAME,
     SETTINGS,
+    draft_options,
     llama_arguments,
     options_of,
     table,
@@ -47,6 +48,8 @@ _PLACED = ("gpu_layers", "tensor_split", "split_mode", "device", "override_tenso
 _UNPLANNED = (*_PLACED, "lora", "lora_scaled", "mmproj", "fit", "fit_target", "fit_ctx")
 # How many requests are answered at once where nobody says it; they share the context (kv_unified).
 _REQUESTS = 4
+# With more words that only one of the two knows, llama.cpp translates what is drafted by its text (common/speculative.cpp).
+MOST_OTHER_WORDS = 128
 # A shorter context serves nobody.
 _LEAST = 512
 _LATER_PART = re.compile(r".*-(?!00001)\d{5}-of-\d{5}\.gguf")
@@ -63,25 +66,44 @@ def file_inputs(
     head = hostvars[deployment["head"]]
     found = unplanned.inputs(deployment, hostvars, manifest)
     own = settings_of(head, settings)
-    files = model_files(head, mappings(manifest.get("files")))
-    name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
-    path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
+    asked = _file(head, manifest, str(setting(head, "model")), str(own.pop("file", "")))
     request = {"engine": found["request"]["engine"], "options": dict(mapping(setting(head, "options"))), "own": own}
-    return {**found, "request": {**request, "file": name, "files": list(files), "path": path}}
+    return {**found, "request": {**request, **asked}}
+
+
+def _file(head: Mapping[str, object], manifest: Mapping[str, object], model: str, said: str) -> dict[str, object]:
+    """The ``file`` of a model that is meant, all ``files`` that it has, and the ``path`` on the controller."""
+    files = model_files(model, mappings(manifest.get("files")))
+    name = said or (next(iter(files)) if len(files) == 1 else "")
+    path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
+    return {"file": name, "files": list(files), "path": path}
+
+
+def draft_model(variables: Mapping[str, object]) -> str:
+    """The model that drafts for the served one: that of the setting, or with a file alone the served one itself; empty where none does."""
+    alone = setting(variables, "model") if setting(variables, "draft_file") else ""
+    return str(setting(variables, "draft_model") or alone or "")
 
 
 def inputs(
     deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
 ) -> Inputs:
-    return file_inputs(deployment, hostvars, manifest, SETTINGS)
+    """As ``file_inputs``, and the same of the draft model as ``draft``."""
+    found = file_inputs(deployment, hostvars, manifest, SETTINGS)
+    head = hostvars[deployment["head"]]
+    drafts = draft_model(head)
+    own = dict(mapping(found["request"]["own"]))
+    said = str(own.pop("draft_file", ""))
+    more = {"own": own, **({"draft": _file(head, manifest, drafts, said)} if drafts else {})}
+    return {**found, "request": {**found["request"], **more}}
 
 
-def model_files(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> dict[str, str]:
-    """The GGUF files of a deployment's model by their names below its folder, of several parts the first, each with its path in the bundle."""
+def model_files(model: str, records: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """The GGUF files of a model by their names below its folder, of several parts the first, each with its path in the bundle."""
     found = {}
     for record in records:
         parts = str(record["path"]).split("/", 2)
-        mine = record.get("kind") == "model" and record.get("model") == setting(variables, "model")
+        mine = record.get("kind") == "model" and record.get("model") == model
         # A file that a hub has lies on no controller.
         if mine and len(parts) == 3 and parts[2].endswith(".gguf") and not _LATER_PART.fullmatch(parts[2]):
             found[parts[2]] = "" if record.get("urls") else str(record["path"])
@@ -95,30 +117,36 @@ def plan(
     options = mapping(request["options"])
     said = {**mapping(request["own"]), **options}
     base = unplanned.plan(config, nodes, {"engine": request["engine"], **said}, language)
-    problem = table().owned(options) or file_refusal(NAME, text(request["file"]), texts(request["files"]))
+    draft = mapping(request.get("draft") or {})
+    problem = table().owned(options) or file_refusal(f"{NAME}_file", text(request["file"]), texts(request["files"]))
+    if draft and problem is None:
+        problem = file_refusal(f"{NAME}_draft_file", text(draft["file"]), texts(draft["files"]))
     if problem is not None:
         return unplanned.refused(base, problem, language)
     base["settings"] = {"file": request["file"], **said}
     placed = sorted(set(options) & set(_UNPLANNED))
+    away = [text(one["file"]) for one in (request, draft) if one and not one["path"]]
     try:
         # Says what is wrong with an option before anything is read.
         llama_arguments(said, str(base["llama_cpp_version"]))
-        if request["path"] and not placed:
+        drafting = draft_options(str(base["llama_cpp_version"])) if draft else {}
+        if not away and not placed:
             return _planned(base, request, nodes, language)
     except InputError as error:
         return unplanned.refused(base, error.why, language)
-    why = Text("llama_no_file_here", file=request["file"])
-    if request["path"]:
-        why = Text("llama_placed", options=", ".join(placed))
+    why = Text("llama_no_file_here", file=", ".join(away)) if away else Text("llama_placed", options=", ".join(placed))
+    if draft:
+        base["settings"] = {**mapping(base["settings"]), "draft_file": draft["file"], **drafting, **options}
     return {**base, "predicted": {**mapping(base["predicted"]), "warnings": [why.say(language)]}}
 
 
-def file_refusal(engine: str, file: str, files: Sequence[str]) -> Text | None:
-    """Why a file cannot be the one that is served; None where it can. ``files`` are those of the bundle, none where nobody knows them."""
+def file_refusal(variable: str, file: str, files: Sequence[str]) -> Text | None:
+    """Why a file, which the variable names, cannot be the one that is loaded; None where it can. ``files`` are those of the bundle, none where nobody
+    knows them."""
     if not file:
-        return Text("gguf_which_file", engine=engine, files=", ".join(files) or "-")
+        return Text("gguf_which_file", variable=variable, files=", ".join(files) or "-")
     if posixpath.isabs(file) or ".." in file.split("/"):
-        return Text("gguf_file_outside", engine=engine, file=file)
+        return Text("gguf_file_outside", variable=variable, file=file)
     if files and file not in files:
         return Text("gguf_other_file", file=file, files=", ".join(files))
     return None
@@ -144,8 +172,11 @@ def _planned(
     wishes: dict[str, object] = {wish: said[name] for name, wish in _WISHES.items() if name in said}
     if said.get("flash_attn") == "off":
         wishes["flash"] = False
+    release, draft = str(base["llama_cpp_version"]), mapping(request.get("draft") or {})
     # One host serves: the first.
-    found = planned(text(request["path"]), mappings(nodes[0]["gpus"]), wishes, str(base["llama_cpp_version"]))
+    found = planned(
+        text(request["path"]), mappings(nodes[0]["gpus"]), wishes, release, text(draft["path"]) if draft else ""
+    )
     if "ctx_size" not in said:
         found = _longest(found)
     placement = found.placement
@@ -159,7 +190,11 @@ def _planned(
         texts.append(
             Text("llama_on_host", gpus=placement.gpu_layers, layers=layers, host=f"{placement.host / GIB:.1f}")
         )
-    settings = {**options_of(placement, found.settings), **asked}
+    drafting = {"draft_file": draft["file"], **draft_options(release)} if draft else {}
+    words = [found.model.vocabulary, found.draft.vocabulary if found.draft else 0]
+    if all(words) and abs(words[0] - words[1]) > MOST_OTHER_WORDS:
+        texts.append(Text("llama_draft_words", model=words[0], draft=words[1]))
+    settings = {**options_of(placement, found.settings), **drafting, **asked}
     figures = {
         "ok": True,
         "verdict": STARTS,
@@ -179,9 +214,9 @@ def _planned(
 
 def _longest(found: Planned) -> Planned:
     """With the longest context that all GPUs hold, up to the model's own; where not even all weights fit, a short one."""
-    model, cards, settings, _placement = found
+    model, cards, settings, _placement, draft = found
     most = model.context or CONTEXT
-    context = longest_context(model, cards, settings._replace(requests=1), most)
+    context = longest_context(model, cards, settings._replace(requests=1), most, draft)
     while context > _LEAST and not _placed(found, context).fits:
         context = context * 7 // 8 // 256 * 256
     context = context if context >= min(_LEAST, most) else min(CONTEXT, most)
@@ -189,7 +224,7 @@ def _longest(found: Planned) -> Planned:
 
 
 def _placed(found: Planned, context: int) -> Placement:
-    return place(found.model, found.cards, found.settings._replace(context=context))
+    return place(found.model, found.cards, found.settings._replace(context=context), found.draft)
 
 
 def rank(memory: Memory) -> dict[str, float]:

@@ -42,17 +42,22 @@ class Placement(NamedTuple):
     fits: bool  # all layers are on GPUs
 
 
+NOTHING = Memory(0, 0, 0, 0)
+
+
 class _Costs(NamedTuple):
-    """Bytes by layer, the words' layer last, and what each GPU needs besides."""
+    """Bytes by layer, the words' layer last, and what each GPU needs besides. A draft model lies on the first GPU as a whole."""
 
     layers: tuple[tuple[int, int, int], ...]  # weights, cache, state
     besides: tuple[int, ...]
     words: int  # the table that stays on the host
+    draft: Memory = NOTHING
 
     def memory(self, first: int, last: int, gpu: int) -> Memory:
         rows = self.layers[first:last]
         sums = [sum(row[part] for row in rows) for part in range(3)]
-        return Memory(sums[0], sums[1], sums[2], self.besides[gpu] if rows else 0)
+        own = Memory(sums[0], sums[1], sums[2], self.besides[gpu] if rows else 0)
+        return Memory(*map(sum, zip(own, self.draft, strict=True))) if gpu == 0 else own
 
 
 def room(gpu: Gpu) -> int:
@@ -60,9 +65,12 @@ def room(gpu: Gpu) -> int:
     return max(0, gpu.total - MARGIN)
 
 
-def place(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> Placement:
-    """Layers on GPUs: all of them if they fit, spread by the GPUs' memory; else the last ones, as many as there is room for."""
+def place(model: GgufModel, gpus: Sequence[Gpu], settings: Settings, draft: GgufModel | None = None) -> Placement:
+    """Layers on GPUs: all of them if they fit, spread by the GPUs' memory; else the last ones, as many as there is room for beside the draft model."""
     costs = costs_of(model, gpus, settings)
+    if draft is not None:
+        beside = costs_of(draft, gpus[:1], draft_settings(settings))
+        costs = costs._replace(draft=beside.memory(0, len(beside.layers), 0), words=costs.words + beside.words)
     rooms = [room(gpu) for gpu in gpus]
     count = len(costs.layers)
     for share in _SHARES:
@@ -76,13 +84,20 @@ def place(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> Placemen
     return _placement(costs, [0] * len(gpus), count, settings)
 
 
-def longest_context(model: GgufModel, gpus: Sequence[Gpu], settings: Settings, most: int) -> int:
+def draft_settings(settings: Settings) -> Settings:
+    """With which a draft model is started beside a model: as long, for as many requests, and with a cache of 16 bits (common_params of b11549)."""
+    return settings._replace(key_type="f16", value_type="f16")
+
+
+def longest_context(
+    model: GgufModel, gpus: Sequence[Gpu], settings: Settings, most: int, draft: GgufModel | None = None
+) -> int:
     """The longest context, up to ``most`` for each request, with which all layers are on the GPUs; 0 where none is."""
     low, high = 0, max(1, most // _STEP)
     while low < high:
         middle = (low + high + 1) // 2
         context = min(most, middle * _STEP) * settings.requests
-        if place(model, gpus, settings._replace(context=context)).fits:
+        if place(model, gpus, settings._replace(context=context), draft).fits:
             low = middle
         else:
             high = middle - 1
@@ -94,12 +109,13 @@ def _filled(costs: _Costs, rooms: Sequence[int], first: int) -> list[int] | None
     counts = []
     index = first
     for gpu, free in enumerate(rooms):
-        start, used = index, costs.besides[gpu]
+        start, used = index, costs.besides[gpu] + (costs.draft.total if gpu == 0 else 0)
         while index < len(costs.layers) and used + sum(costs.layers[index]) <= free:
             used += sum(costs.layers[index])
             index += 1
         counts.append(index - start)
-    return counts if index == len(costs.layers) else None
+    whole = index == len(costs.layers) and costs.draft.total <= rooms[0]
+    return counts if whole else None
 
 
 def _placement(costs: _Costs, counts: Sequence[int], first: int, settings: Settings) -> Placement:

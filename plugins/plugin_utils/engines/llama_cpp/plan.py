@@ -74,6 +74,7 @@ class Planned(NamedTuple):
     cards: list[Gpu]
     settings: Settings
     placement: Placement
+    draft: GgufModel | None = None
 
     @property
     def is_measured(self) -> bool:
@@ -81,27 +82,34 @@ class Planned(NamedTuple):
         return self.model.architecture in MEASURED and not self.model.recurrent
 
 
-def planned(path: str, gpus: object, request: object = None, release: str = "") -> Planned:
-    """The plan of a file; InputError for a file, GPUs or wishes that cannot be used.
+def planned(path: str, gpus: object, request: object = None, release: str = "", draft: str = "") -> Planned:
+    """The plan of a file, and of a ``draft`` model beside it; InputError for a file, GPUs or wishes that cannot be used.
 
     ``request`` holds ``context`` (of all requests together), ``requests``, ``batch``, ``key_type``, ``value_type`` and ``flash``.
     """
+    model = _known(path)
+    drafting = _known(draft) if draft else None
+    cards = read_gpus(gpus)
+    settings = _settings(fields.mapping(request or {}, "request"), model)
+    settings = settings._replace(all_outputs=bool(release) and build_of(release) < FEW_OUTPUTS)
+    return Planned(model, cards, settings, place(model, cards, settings, drafting), drafting)
+
+
+def _known(path: str) -> GgufModel:
+    """The model in a file, whose weights all have a size."""
     try:
         model = read_file(path)
     except GgufError as error:
         raise InputError("gguf", error.code, **error.values) from error
     if model.unknown_types:
         raise InputError("gguf", "gguf_type", path=path, types=", ".join(map(str, model.unknown_types)))
-    cards = read_gpus(gpus)
-    settings = _settings(fields.mapping(request or {}, "request"), model)
-    settings = settings._replace(all_outputs=bool(release) and build_of(release) < FEW_OUTPUTS)
-    return Planned(model, cards, settings, place(model, cards, settings))
+    return model
 
 
 def plan_gguf(path: str, gpus: object, request: object = None, release: str = "") -> dict[str, object]:
     """The same as plain data."""
     plan = planned(path, gpus, request, release)
-    model, cards, settings, found = plan
+    model, cards, settings, found, _draft = plan
     options = {"model": path, **options_of(found, settings)}
     return {
         "architecture": model.architecture,

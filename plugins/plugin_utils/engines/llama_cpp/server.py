@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_local
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS, SECRETS
@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import lone_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import llama_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import draft_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Where the official images have the program (.devops/cuda.Dockerfile of ggml-org/llama.cpp), and who starts it (roles/llama_cpp/files).
@@ -32,8 +33,10 @@ def launch(deployment: Deployment) -> dict[str, Started]:
     """The command line on the head."""
     mine = deployment.variables[deployment.head]
     settings = dict(deployment.plan["settings"])
+    draft = settings.pop("draft_file", "")
     options = {
         "model": f"{model_path(mine)}/{settings.pop('file')}",
+        **({"model_draft": f"{folder_of(mine, draft_model(mine))}/{draft}"} if draft else {}),
         "alias": str(setting(mine, "served_model_name") or setting(mine, "model")),
         "host": LOOPBACK if is_local(mine) else "0.0.0.0",
         "port": inner_port(mine),

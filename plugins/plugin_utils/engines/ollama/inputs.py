@@ -181,7 +181,7 @@ def store_name(name: str) -> str:
 
 def _refusal(asked: Asked) -> Text | None:
     """Why nothing is planned at all; None where something is."""
-    why = file_refusal(NAME, asked.file, asked.files)
+    why = file_refusal(f"{NAME}_file", asked.file, asked.files)
     if why is not None:
         return why
     if _PARTS.fullmatch(asked.file):

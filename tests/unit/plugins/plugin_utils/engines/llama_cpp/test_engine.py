@@ -71,6 +71,7 @@ def test_several_may_take_turns_on_the_gpus_of_a_machine() -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a release of another engine": ({"llama_cpp_version": "0.8.5"}, "llama_cpp_version"),
     "a path out of the model's folder": ({"llama_cpp_file": "../other.gguf"}, "llama_cpp_file"),
+    "a draft out of its folder": ({"llama_cpp_draft_file": "../other.gguf"}, "llama_cpp_draft_file"),
     "no GGUF file": ({"llama_cpp_file": "model.safetensors"}, "llama_cpp_file"),
     "a context of nothing": ({"llama_cpp_ctx_size": 0}, "llama_cpp_ctx_size"),
     "no request at once": ({"llama_cpp_parallel": 0}, "llama_cpp_parallel"),
@@ -131,6 +132,83 @@ def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
     assert more["ctx_size"] > 1.5 * found["ctx_size"]
     beyond = site.plan(gpus=[card], llama_cpp_ctx_size=found["ctx_size"] * 5 // 4)
     assert beyond["settings"]["gpu_layers"] < 33
+
+
+# -- a draft model -------------------------------------------------------------------------------------------------------
+DRAFT = "lab/smaller"
+
+
+def drafted(folder: Path, served: Shape = MODELS["Llama-3.1-8B"], draft: Shape = MODELS["llama f16"]) -> GgufSite:
+    site = site_in(folder).add(FILE, served).add("draft.gguf", draft, DRAFT)
+    site.said["llama_cpp_draft_model"] = site.variables["llama_cpp_draft_model"] = DRAFT
+    return site
+
+
+def test_a_draft_model_lies_on_the_first_gpu_and_counts_there(tmp_path: Path) -> None:
+    site = drafted(tmp_path)
+    alone, both = site.plan(llama_cpp_draft_model="", llama_cpp_ctx_size=4096), site.plan(llama_cpp_ctx_size=4096)
+    wanted = {"spec_type": "draft-simple", "gpu_layers_draft": "all", "device_draft": "CUDA0"}
+    assert {name: both["settings"][name] for name in wanted} == wanted
+    assert not set(wanted) & set(alone["settings"])
+    shape = MODELS["llama f16"]
+    cache = shape.layers * 4096 * 2 * shape.kv_heads * shape.head * 2 / 2**30
+    rows = [plan["predicted"]["ranks"] for plan in (alone, both)]
+    total = [sum(rank["kv_cache_gib"] for rank in ranks) for ranks in rows]
+    assert total[1] - total[0] == pytest.approx(cache, abs=0.002)
+    assert sum(rank["weights_gib"] for rank in rows[1]) > sum(rank["weights_gib"] for rank in rows[0])
+    assert both["settings"]["tensor_split"][0] <= alone["settings"]["tensor_split"][0]
+
+
+def test_the_server_is_told_of_the_draft_model(tmp_path: Path) -> None:
+    argv = drafted(tmp_path).server()["container"]["command"]
+    assert argv[argv.index("--model-draft") + 1].endswith("/models/lab--smaller/draft.gguf")
+    assert argv[argv.index("--model") + 1].endswith(f"/models/lab--tiny/{FILE}")
+    assert argv[argv.index("--spec-type") + 1] == "draft-simple"
+    assert "--draft-file" not in argv
+
+
+def test_a_draft_may_lie_beside_the_served_file(tmp_path: Path) -> None:
+    site = site_in(tmp_path).add(FILE).add("draft.gguf")
+    argv = site.server(llama_cpp_file=FILE, llama_cpp_draft_file="draft.gguf")["container"]["command"]
+    assert argv[argv.index("--model-draft") + 1].endswith("/models/lab--tiny/draft.gguf")
+
+
+def test_the_longest_context_leaves_room_for_the_draft(tmp_path: Path) -> None:
+    served = Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32, "context": 131072})
+    site = drafted(tmp_path, served)
+    card = {"name": "GPU", "memory_mib": 8192, "compute_capability": "7.5"}
+    alone, both = site.plan(gpus=[card], llama_cpp_draft_model=""), site.plan(gpus=[card])
+    assert both["settings"]["gpu_layers"] == 33
+    assert 512 < both["settings"]["ctx_size"] < alone["settings"]["ctx_size"]
+
+
+def test_a_draft_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    site = drafted(tmp_path)
+    assert "b11549" in site.refused(llama_cpp_version="b9603")
+    assert "llama_cpp_draft_file" in site.refused(llama_cpp_draft_file="../draft.gguf")
+    assert "draft.gguf" in site.refused(llama_cpp_draft_file="other.gguf")
+    assert "llama_cpp_draft_model" in site.refused(llama_cpp_options={"model_draft": "/m.gguf"})
+    site.add("second.gguf", MODELS["llama f16"], DRAFT)
+    assert "llama_cpp_draft_file" in site.refused()
+    (tmp_path / "models/lab--smaller/draft.gguf").write_bytes(b"GGUF" * 10)
+    assert "draft.gguf" in site.refused(llama_cpp_draft_file="draft.gguf")
+
+
+def test_a_draft_of_another_family_is_named(tmp_path: Path) -> None:
+    other = Shape(**{**MODELS["llama f16"].__dict__, "vocabulary": 50000})
+    assert drafted(tmp_path).plan()["predicted"]["warnings"] == []
+    assert "50000 words" in drafted(tmp_path, draft=other).plan()["predicted"]["warnings"][0]
+
+
+def test_without_the_draft_here_nothing_is_planned(tmp_path: Path) -> None:
+    site = drafted(tmp_path)
+    for record in site.records:
+        if record["model"] == DRAFT:
+            record["urls"] = ["https://hub.example/draft.gguf"]
+    plan = site.plan()
+    assert "draft.gguf" in plan["predicted"]["warnings"][0]
+    assert plan["settings"]["draft_file"] == "draft.gguf"
+    assert plan["settings"]["spec_type"] == "draft-simple"
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -12,11 +12,17 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import GgufError, read_header
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.architectures import MEASURED
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Settings, cells, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import (
+    Memory,
+    Settings,
+    cells,
+    whole,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.model import GgufModel, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
     MARGIN,
     costs_of,
+    draft_settings,
     longest_context,
     place,
     score_bytes,
@@ -25,7 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import 
 
 from tests.support.each import check_each
 from tests.support.gguf_files import header_bytes
-from tests.support.gguf_models import MODELS, Shape, tensors, values
+from tests.support.gguf_models import DRAFTED, MODELS, Shape, tensors, values
 
 MIB = 1024**2
 DATA = Path(__file__).parents[5] / "data/llama_cpp/memory.json"
@@ -53,15 +59,20 @@ def test_figures_are_those_that_llama_cpp_printed() -> None:
     """Weights and cache within 1 %, all within 2 %, 2.5 % without flash attention; what is printed is rounded to 0.01 MiB."""
 
     def check(row: dict[str, Any]) -> None:
-        memory = whole(model(row["model"]), Settings(**row["start"]))
+        settings = Settings(**row["start"])
+        parts = [whole(model(row["model"]), settings)]
+        if "draft" in row:
+            parts.append(whole(model(row["draft"]), draft_settings(settings)))
+        memory = Memory(*map(sum, zip(*parts, strict=True)))
         for name, found in (("weights", memory.weights), ("cache", memory.cache + memory.state)):
             assert found / MIB == pytest.approx(row[name], rel=0.01, abs=0.02), name
         total = row["weights"] + row["cache"] + row["compute"]
         assert memory.total / MIB == pytest.approx(total, rel=0.02 if row["start"].get("flash", True) else 0.025), "all"
 
-    check_each({f"{row['model']} {row['start']}": row for row in rows()}, check)
+    check_each({f"{row['model']} {row.get('draft', '')} {row['start']}": row for row in rows()}, check)
     assert {row["model"] for row in rows()} == set(MODELS)
     assert len(rows()) > 90
+    assert [(row["model"], row["draft"], row["start"]) for row in rows() if "draft" in row] == list(DRAFTED)
 
 
 def test_figures_are_those_that_gpus_showed() -> None:
