@@ -492,13 +492,17 @@ def _engine_cell(choices: list[Choice], engine: str, language: str) -> str:
 
 def _code_table(language: str) -> str:
     """By generation what each engine has code for."""
-    head = [message("engines_generation", language), "vLLM", *(engine.title for engine in engines())]
+    head = [
+        message("engines_generation", language),
+        "vLLM",
+        *(engine.title for engine in engines() if not engine.inside),
+    ]
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for name, capability, _first in GENERATIONS:
         text = "{}.{}".format(*capability)
         served = [version for version in releases() if image_serves(version, capability)]
         cells = [f"{served[0]} - {served[-1]}" if served else "-"]
-        for engine in engines():
+        for engine in (each for each in engines() if not each.inside):
             forms = [
                 form
                 for form in ("gguf", "16-bit", "awq", "gptq", "fp8", "mxfp4")

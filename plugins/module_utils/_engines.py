@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-ENGINES = ("vllm", "llama_cpp", "lmdeploy", "sglang", "ollama")
+ENGINES = ("vllm", "llama_cpp", "lmdeploy", "sglang", "ollama", "triton")
 # What the probe of a deployment calls the server in its state, whichever engine that is.
 PROBED = "llm-" + ENGINES[0]

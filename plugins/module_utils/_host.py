@@ -31,7 +31,7 @@ SERVICES: tuple[tuple[str, str], ...] = (
     ("vllm", r"({0})?(\S*/)?vllm\s+serve(\s|$)|{0}vllm\.entrypoints|VLLM::".format(_PYTHON)),
     ("sglang", r"{0}sglang\.launch_server|sglang::".format(_PYTHON)),
     ("tgi", r"(\S*/)?text-generation-(launcher|router|server)(\s|$)"),
-    ("triton", r"(\S*/)?tritonserver(\s|$)"),
+    ("triton", r"(\S*/)?tritonserver(\s|$)|{0}\S*openai_frontend/main\.py".format(_PYTHON)),
     ("ollama", r"(\S*/)?ollama\s+(serve|runner)(\s|$)"),
     ("lmdeploy", r"({0})?(\S*/)?lmdeploy\s+serve(\s|$)".format(_PYTHON)),
 )

@@ -43,6 +43,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "lmdeploy_environment": {"type": "dict"},
     "ollama_environment": {"type": "dict"},
     "sglang_environment": {"type": "dict"},
+    "triton_environment": {"type": "dict"},
     "vllm_environment": {"type": "dict"},
     "web_ui_environment": {"type": "dict"},
     "vllm_model": {"type": "str", "required": True},

@@ -22,6 +22,7 @@ ALLOWED = {
     "a return runs the roles of the engine": r"roles/common/tasks/go_back\.yml",
     "the role ray serves vLLM": r"roles/ray/(tasks/main\.yml|files/cluster\.py)",
     "what images hold and what foreign programs are called": r"plugins/module_utils/_(image_archive|cuda_compatibility|host)\.py",
+    "Triton runs vLLM inside": r"plugins/plugin_utils/engines/triton/\w+\.(py|yml)",
     "a bundle adds Ray to images of vLLM only": r"roles/bundle/tasks/adopt_ray\.yml",
 }
 

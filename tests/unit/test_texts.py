@@ -102,6 +102,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/engines/lmdeploy/engine.py", r"Loading: |^\^HINT: "),
     ("plugins/plugin_utils/engines/sglang/engine.py", r"^Load weight begin|^Started server process"),
     ("plugins/plugin_utils/engines/ollama/server.py", r"^set -a; "),
+    # A configuration of Triton's.
+    ("plugins/plugin_utils/engines/triton/server.py", r"^backend: "),
     # HAProxy's configuration, and what programs that use the API are answered.
     ("plugins/plugin_utils/engines/ollama/door.py", r""),
     # What nft prints.

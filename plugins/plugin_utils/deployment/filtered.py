@@ -8,14 +8,20 @@ from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import file_volumes, server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, LoneSection, Nothing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
+    Container,
+    LoneSection,
+    Nothing,
+    SmallFile,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import lone_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
 
 # Who starts the server, with the Python of the image.
 PYTHON = "python3"
+NO_FILES: Mapping[str, SmallFile] = {}
 
 
 def environment(member: Member) -> dict[str, str]:
@@ -23,15 +29,27 @@ def environment(member: Member) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
-def filtered_section(member: Member, variables: Mapping[str, bool | str], start: str) -> LoneSection:
-    """What the role of the engine reads on a host. ``start`` is its program in roles/<engine>/files, which gets the command line of the launch."""
+def filtered_section(
+    member: Member,
+    variables: Mapping[str, bool | str],
+    start: str,
+    files: Mapping[str, SmallFile] = NO_FILES,
+    shm_size: str = "",
+) -> LoneSection:
+    """What the role of the engine reads on a host. ``start`` is its program in roles/<engine>/files, which gets the command line of the launch, ``files`` are
+    small ones by their places in the container, and ``shm_size`` is that of a server that shares no memory with others of the host."""
     started = member.deployment.launch.get(member.host)
     made: Container | Nothing = {}
     if started:
         program = [PYTHON, f"{SCRIPTS}/{start}", "open" if is_open(member.variables) else "keyed"]
         kind = member.deployment.engine.name
-        made = container(member, kind, variables, program, started["argv"], server_volumes(member))
+        made = container(
+            member, kind, variables, program, started["argv"], [*server_volumes(member), *file_volumes(files)]
+        )
         # NCCL's threads meet in the host's shared memory where the GPUs do not reach each other: --ipc=host in docs/en/llm/api_server.md of LMDeploy, and in
         # docs/get_started/install.md of SGLang.
-        made["ipc_mode"] = "host"
-    return lone_section(member, made, {})
+        if shm_size:
+            made["shm_size"] = shm_size
+        else:
+            made["ipc_mode"] = "host"
+    return lone_section(member, made, {}, list(files.values()))

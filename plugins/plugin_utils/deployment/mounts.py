@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import (
@@ -25,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths imp
     SCRIPTS,
     SECRETS,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import SmallFile
 
 
 def ray_volumes(member: Member) -> list[str]:
@@ -38,6 +40,11 @@ def server_volumes(member: Member) -> list[str]:
         secrets = [secrets_volume(member)]
     verdict = [f"{member.names['state']}:{PROBE}:ro"] if member.is_head else []
     return [*_common(member), *secrets, *verdict]
+
+
+def file_volumes(files: Mapping[str, SmallFile]) -> list[str]:
+    """Small files of the host by their places in the container."""
+    return [f"{file['path']}:{place}:ro" for place, file in files.items()]
 
 
 def _common(member: Member) -> list[str]:

@@ -105,6 +105,8 @@ class Container(TypedDict):
     # host or empty
     pid_mode: NotRequired[str]
     ipc_mode: NotRequired[str]
+    # Of a /dev/shm of its own: 16g
+    shm_size: NotRequired[str]
 
 
 class Unit(TypedDict):
@@ -348,6 +350,7 @@ class HostSection(TypedDict):
     lmdeploy: NotRequired[LoneSection]
     ollama: NotRequired[OllamaSection]
     sglang: NotRequired[LoneSection]
+    triton: NotRequired[LoneSection]
     models: NotRequired[list[ServedModel]]
     # A digest of what the deployment serves with.
     version: NotRequired[str]

@@ -20,6 +20,8 @@ class Engine(NamedTuple):
     name: str
     title: str
     no_code_below: Capability
+    # The engine that it runs, whose plans and formats are its own.
+    inside: str
 
 
 class Runs(TypedDict):
@@ -32,7 +34,7 @@ class Runs(TypedDict):
 
 
 class Facts(TypedDict):
-    """What is read of capabilities.yml: of an engine its name, title and no_code_below; formats by how much answers suffer."""
+    """What is read of capabilities.yml: of an engine its name, title and no_code_below, perhaps the engine inside; formats by how much answers suffer."""
 
     engines: list[dict[str, str]]
     runs: list[Runs]
@@ -53,7 +55,10 @@ def _capability(text: str) -> Capability:
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    return tuple(Engine(row["name"], row["title"], _capability(row["no_code_below"])) for row in facts()["engines"])
+    return tuple(
+        Engine(row["name"], row["title"], _capability(row["no_code_below"]), row.get("inside", ""))
+        for row in facts()["engines"]
+    )
 
 
 def runs(engine: str, form: str, capability: Capability) -> bool:

@@ -19,9 +19,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.shards import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import UNKNOWN
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key, releases
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import Loading, rank_weights
 
 GIB = 1024**3
@@ -103,7 +104,9 @@ def no_code(name: str, asked: Asked) -> Text | None:
     if asked.weakest.capability >= mine.no_code_below:
         return None
     forms = {str(form) for row in facts()["runs"] for form in row["formats"]}
-    others = [one.title for one in engines() if any(runs(one.name, form, asked.weakest.capability) for form in forms)]
+    capability = asked.weakest.capability
+    others = ["vLLM"] if any(image_serves(release, capability) for release in releases()) else []
+    others += [one.title for one in engines() if any(runs(one.name, form, capability) for form in forms)]
     return Text(
         "engine_no_code_plan",
         title=mine.title,

@@ -113,7 +113,7 @@ def recommend(formats: Mapping[str, Mapping[str, object]], hosts: Sequence[Host]
         return []
     asked = _Asked(with_made(formats), with_gpus, context)
     found = [_vllm(asked, form) for form in asked.formats]
-    for engine in engines():
+    for engine in (each for each in engines() if not each.inside):
         for form in GGUF if engine.name in _FILES else asked.formats:
             found.append(_other(asked, engine, form))
     marked = [

@@ -28,9 +28,9 @@ _MILLION = 1_000_000
 # What HAProxy's timeouts in milliseconds hold in 31 bits, and more than anybody waits for.
 _MOST_SECONDS = 2_000_000
 BOUNDS = (
-    Bounds("vllm_gpu_memory_utilization", 0, 1, low_is_excluded=True),
-    Bounds("vllm_max_model_len", 1, 1_000 * _MILLION),
-    Bounds("vllm_max_num_seqs", 1, _MILLION),
+    Bounds("_gpu_memory_utilization", 0, 1, low_is_excluded=True),
+    Bounds("_max_model_len", 1, 1_000 * _MILLION),
+    Bounds("_max_num_seqs", 1, _MILLION),
     Bounds("vllm_max_num_batched_tokens", 1, 1_000 * _MILLION),
     Bounds("vllm_num_speculative_tokens", 1, 1000),
     Bounds("vllm_benchmark_requests", 1, _MILLION),
@@ -133,6 +133,7 @@ SEVERAL_LINES = frozenset(
         "lmdeploy_report_prompt",
         "ollama_report_prompt",
         "sglang_report_prompt",
+        "triton_report_prompt",
         "vllm_report_prompt",
         "llm_bundle_allowed_signers",
         "vllm_options",
@@ -177,6 +178,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
                 "lmdeploy_image",
                 "ollama_image",
                 "sglang_image",
+                "triton_image",
                 "vllm_image",
                 "web_ui_image",
             ),
@@ -202,7 +204,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
             *("llama_cpp_draft_model", "llama_cpp_model", "lmdeploy_model", "ollama_model", "sglang_model"),
-            *("vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
+            *("triton_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
         ),
     ),
     (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),

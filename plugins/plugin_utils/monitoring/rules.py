@@ -52,7 +52,9 @@ def engine_metrics() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for name in engine_names():
         for ours, metric in engine(name).metrics().items():
-            found.setdefault(ours, {**metric, "names": []})["names"] += metric["names"]
+            names = found.setdefault(ours, {**metric, "names": []})["names"]
+            known = {each["name"] for each in names}
+            names += [each for each in metric["names"] if each["name"] not in known]
     return found
 
 

@@ -501,7 +501,7 @@ class ApiPaths:
         status = self.refused(scope) if scope["type"] in ("http", "websocket") else 0
         if scope["type"] == "http" and scope["path"] == READY:
             await respond(send, *self.ready())
-        elif scope["type"] == "http" and scope["path"] == HEALTH and self.leaves():
+        elif scope["type"] == "http" and below(scope["path"], (HEALTH,)) and self.leaves():
             await respond(send, *self.leaves())
         elif scope["type"] == "http" and scope["path"] == USAGE and self.is_gateway(scope):
             await respond(send, 200, {"process": self.process, "keys": self.usage})

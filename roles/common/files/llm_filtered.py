@@ -64,3 +64,13 @@ def filtered(app: Any, name: str, key: str) -> Any:
         # A name, which other processes would load without the filter.
         sys.exit(f"error: the server would start {app} in other processes, where nobody asks for keys")
     return Paths(app, key=key)
+
+
+def wrap(config: Any, name: str, key: str) -> None:
+    """Put the filter of paths around each application that uvicorn's ``Config`` is made with."""
+    made = config.__init__
+
+    def make(self: Any, app: Any, *more: Any, **settings: Any) -> None:
+        made(self, filtered(app, name, key), *more, **settings)
+
+    config.__init__ = make

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import runpy
 import sys
-from typing import Any
 
 import llm_filtered
 
@@ -22,20 +21,10 @@ MODULE = "sglang.launch_server"
 PROGRAM_WORDS = 3
 
 
-def wrap(config: Any, key: str) -> None:
-    """Put the filter of paths around each application that uvicorn's ``Config`` is made with."""
-    made = config.__init__
-
-    def make(self: Any, app: Any, *more: Any, **settings: Any) -> None:
-        made(self, llm_filtered.filtered(app, "sglang", key), *more, **settings)
-
-    config.__init__ = make
-
-
 def main(words: list[str]) -> None:
     command = words[1:]
     key = llm_filtered.begin("start_sglang.py", "sglang", words[0], command)
-    wrap(importlib.import_module("uvicorn").Config, key)
+    llm_filtered.wrap(importlib.import_module("uvicorn").Config, "sglang", key)
     # Where the process list does not show it. Processes that SGLang starts get it in the same way, not by their command lines.
     sys.argv = [MODULE, *command[PROGRAM_WORDS:], *([f"--api-key={key}"] if key else [])]
     # As python3 -m would: the processes that SGLang starts import this module, too.

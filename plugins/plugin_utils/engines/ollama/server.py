@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_place
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import file_volumes, server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
     Container,
@@ -74,8 +74,7 @@ def _word(value: object) -> str:
 def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     started, inner = member.deployment.launch.get(member.host), int(member.setting(INNER_PORT))
     files = _store(member)
-    volumes = [f"{file['path']}:{place}:ro" for place, file in files.items()]
-    made: Container | Nothing = _container(member, variables, started["argv"], volumes) if started else {}
+    made: Container | Nothing = _container(member, variables, started["argv"], file_volumes(files)) if started else {}
     server = lone_section(member, made, door_unit(member, inner), list(files.values()))
     return {"ollama": {**server, "door": door_file(member, inner)}}
 

@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import environment_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_made, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, mapping, number, texts
@@ -144,36 +145,44 @@ def plan_inputs(
     head = hostvars[deployment["head"]]
     order = [deployment["head"]] + [host for host in deployment["hosts"] if host != deployment["head"]]
     request: dict[str, object] = dict(mapping(head.get("vllm_options")))
-    for setting in SETTINGS:
-        name = setting if setting.startswith("vllm_") else "vllm_" + setting
+    for option in SETTINGS:
+        name = option if option.startswith("vllm_") else "vllm_" + option
         if head.get(name) is not None:
-            request[setting] = head[name]
+            request[option] = head[name]
     if is_reduced(deployment):
         request = {name: said for name, said in request.items() if name not in OF_ALL_HOSTS}
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
-    read = {name: str(value) for name, value in mapping(head.get("vllm_environment")).items() if _is_read(str(name))}
-    if read:
-        request["environment"] = read
     records = mappings(mapping(manifest).get("files"))
-    image = image_of(records, image_reference(head))
-    code = held(image)
-    if code:
-        request["cuda_code"] = code
-    if image.get("compute_capabilities"):
-        request["compute_capabilities"] = image["compute_capabilities"]
+    request |= found_facts(hostvars, order, records)
     built_for = head.get(f"vllm_{CAPABILITIES}")
     if is_venv(head) and built_for:
         request["compute_capabilities"] = texts(built_for)
-    free = [number(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
-    if free:
-        request["free_memory_mib"] = min(free) - CONTEXT_MIB
     ray = _ray_version(head, records)
     request["image_has_ray"] = ray_is_in_image(str(head.get("vllm_version") or "")) if ray is None else bool(ray)
     return {
         "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **memory_of(hostvars[host])} for host in order],
         "request": request,
         "config": config_path(records, head),
+    }
+
+
+def found_facts(
+    hostvars: Mapping[str, Mapping[str, object]], order: Sequence[str], records: Sequence[Mapping[str, object]]
+) -> dict[str, object]:
+    """What the planner is told besides settings, of any engine that runs vLLM: variables of the container's environment that it reads, the code in the image,
+    and how much is free on the GPUs. The head is the first of ``order``."""
+    head = hostvars[order[0]]
+    said = mapping(setting(head, "environment"))
+    read = {name: str(value) for name, value in said.items() if _is_read(str(name))}
+    image = image_of(records, image_reference(head))
+    code, built_for = held(image), image.get("compute_capabilities")
+    free = [number(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
+    return {
+        **({"environment": read} if read else {}),
+        **({"cuda_code": code} if code else {}),
+        **({"compute_capabilities": built_for} if built_for else {}),
+        **({"free_memory_mib": min(free) - CONTEXT_MIB} if free else {}),
     }
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
@@ -27,11 +28,7 @@ CONFIG_FILE = "vllm.yaml"
 def launch_of(deployment: Deployment) -> dict[str, Started]:
     """vLLM's command line and environment on each host that runs it."""
     mine = deployment.variables[deployment.head]
-    settings = dict(mapping(deployment.plan["settings"]))
-    facts = [facts_of(deployment.variables[host]) for host in deployment.hosts]
-    if p2p_missing(mapping(each.get("llm_gpu_p2p")) for each in facts):
-        if unknown_option("disable_custom_all_reduce", resolve_release(mine["vllm_version"])) is None:
-            settings.setdefault("disable_custom_all_reduce", True)
+    settings = for_these_gpus(mapping(deployment.plan["settings"]), deployment, mine["vllm_version"])
     service = {
         "head": deployment.head,
         "model": model_path(mine),
@@ -47,6 +44,15 @@ def launch_of(deployment: Deployment) -> dict[str, Started]:
     return launch(
         settings, mine["vllm_version"], str(deployment.plan["executor"]), mappings(deployment.plan["nodes"]), service
     )
+
+
+def for_these_gpus(settings: Mapping[str, object], deployment: Deployment, vllm_version: object) -> dict[str, object]:
+    """Options with which vLLM's own all-reduce is off where the GPUs of a host do not reach each other's memory, and nobody says otherwise."""
+    facts = [facts_of(deployment.variables[host]) for host in deployment.hosts]
+    if p2p_missing(mapping(each.get("llm_gpu_p2p")) for each in facts):
+        if unknown_option("disable_custom_all_reduce", resolve_release(vllm_version)) is None:
+            return {"disable_custom_all_reduce": True, **settings}
+    return dict(settings)
 
 
 def rank_names(deployment: Deployment) -> dict[str, str]:

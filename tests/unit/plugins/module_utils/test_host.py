@@ -96,6 +96,7 @@ def test_hugepages_of_an_old_kernel() -> None:
         ("/x/ray/core/src/ray/gcs/gcs_server --log_dir=/tmp", "ray"),
         ("/x/ray/core/src/ray/raylet/raylet --raylet_socket_name=/tmp", "ray"),
         ("python -m sglang.launch_server --model-path x", "sglang"),
+        ("python3 /opt/tritonserver/python/openai/openai_frontend/main.py --tokenizer x", "triton"),
         ("/usr/bin/ollama serve", "ollama"),
         ("vim vllm serve", ""),
         ("less /usr/share/doc/ollama serve", ""),

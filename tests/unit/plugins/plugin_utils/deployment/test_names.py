@@ -23,7 +23,7 @@ PLAIN = {
     "suffix": "",
     "server": "llm-vllm",
     "vllm": "llm-vllm",
-    "others": ["llm-llama_cpp", "llm-lmdeploy", "llm-ollama", "llm-sglang"],
+    "others": ["llm-llama_cpp", "llm-lmdeploy", "llm-ollama", "llm-sglang", "llm-triton"],
     "ray": "llm-ray",
     "probe": "llm-probe",
     "state": "/run/llm-probe",

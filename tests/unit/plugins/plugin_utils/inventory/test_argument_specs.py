@@ -47,7 +47,7 @@ def test_the_roles_describe_every_variable_that_is_checked() -> None:
     known = known_variables()
     own = {f"{name}_{setting}" for name in engine_names() for setting in (*SHARED, *engine(name).shared)}
     # These run in containers only.
-    in_containers = ["llama_cpp_runtime", "lmdeploy_runtime", "ollama_runtime", "sglang_runtime"]
+    in_containers = ["llama_cpp_runtime", "lmdeploy_runtime", "ollama_runtime", "sglang_runtime", "triton_runtime"]
     assert sorted({*own, *SHARED_BY_ALL, *CHECKED_BY_NAME} - set(known)) == in_containers
     # What roles hand to the internal role is no variable of an inventory.
     assert [name for name in known if not name.startswith(("_", "common_")) and not prefix_of(name)] == []
