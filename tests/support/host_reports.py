@@ -93,6 +93,13 @@ def numbered(value: Any, number: int) -> Any:
     )
 
 
+def ports_of(report: Report, number: int) -> list[dict[str, Any]]:
+    """The ports of RDMA of a host. ``second_rdma`` says by device what is otherwise on the second one."""
+    ports = numbered(report.get("rdma") or [], number)
+    otherwise = report.get("second_rdma", {}) if number == 2 else {}
+    return [{**port, **otherwise.get(port["device"], {})} for port in ports]
+
+
 def found_codes(report: Report, lang: str = "en") -> list[str]:
     """What preflight finds on two hosts, or one, on which everything is as reported."""
     names = ["gpu01"] if report.get("alone") else ["gpu01", "gpu02"]
@@ -112,7 +119,7 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
             "pkg_mgr": "apt",
             "llm_nics_found": interfaces,
             "llm_gpus_found": [{"index": at, **CARD, **report.get("gpus", {})} for at in range(counts[number - 1])],
-            "llm_rdma_found": numbered(report.get("rdma") or [], number),
+            "llm_rdma_found": ports_of(report, number),
             **report.get("facts", {}),
         }
         settings[name] = {**report.get("found", {}), **report.get("settings", {})}
@@ -245,7 +252,7 @@ def plant(root: Path, tree: Mapping[str, str]) -> None:
 
 
 def tree(report: Report) -> str:
-    """What preflight finds on a host with these files: they are read as gather reads them."""
+    """What preflight finds on a host with these files, which are read as gather reads them; ``runs`` is what gather says of processes there."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         plant(root, report["tree"])
@@ -259,7 +266,7 @@ def tree(report: Report) -> str:
         picture = _picture.picture(programs_there, sysfs, "/opt/llm", "", proc, folder)
         host = {"kernel": report.get("kernel", "6.8.0"), **picture}
         read["bus"] = _pci.bus_facts(sysfs)
-    found = {"gpu": read, "host": {**host, "module": {}, "dnf": None, "mounts": []}}
+    found = {"gpu": read, "host": {**host, "module": {}, "dnf": None, "mounts": [], **report.get("runs", {})}}
     facts = {**report.get("facts", {}), "llm_gpus_found": read["gpus"]}
     return wrong_codes(report, found_codes({**report, "found": found, "facts": facts}))
 
