@@ -19,6 +19,8 @@ _QUERIES = (
     ("rpm", ["--query", "--all", "--queryformat", "ii\t%{NAME}\t%{VERSION}\n"]),
 )
 
+LISTERS = tuple(name for name, _words in _QUERIES)
+
 # What belongs to a driver, and what only has a name like it: the container toolkit is another role's.
 _DRIVER_NAMES = (
     "*nvidia*",
@@ -68,10 +70,12 @@ class ModuleKey(TypedDict, total=False):
 
 
 class Compilers(TypedDict):
-    """Major releases of gcc, empty where they are not known: the one that made the kernel, and the host's."""
+    """Major releases of compilers, empty where they are not known: of the one that made the kernel, and of the host's."""
 
     kernel_gcc: str
     gcc: str
+    kernel_clang: str
+    clang: str
 
 
 class HostFacts(DriverPackages):
@@ -173,12 +177,24 @@ def parse_kernel_gcc(text: str) -> str:
     return said.group(1) if said else number.group(1) if number and int(number.group(1)) else ""
 
 
+def parse_kernel_clang(text: str) -> str:
+    """The major release of the clang that made a kernel, from its configuration; nothing where another compiler did."""
+    said = re.search(r'^CONFIG_CC_VERSION_TEXT="[^"\n]*?clang version (\d+)', text, re.M)
+    return said.group(1) if said else ""
+
+
 def compilers(programs: Programs, kernel: str, root: str = "/") -> Compilers:
-    """The major release of the gcc that made the kernel, ``kernel_gcc``, and of the host's, ``gcc``; empty where it is not known, or not there."""
+    """The major release of the compiler that made the kernel, and those of the host's own; empty where it is not known, or not there."""
     places = ("lib/modules/{0}/build/.config", "boot/config-{0}", "lib/modules/{0}/config")
     texts = (read(os.path.join(root, place.format(kernel))) for place in places)
-    own = re.match(r"\d+", programs.answer("gcc", "-dumpversion"))
-    return {"kernel_gcc": parse_kernel_gcc(next(filter(None, texts), "")), "gcc": own.group() if own else ""}
+    config = next(filter(None, texts), "")
+    gcc, clang = (re.match(r"\d+", programs.answer(name, "-dumpversion")) for name in ("gcc", "clang"))
+    return {
+        "kernel_gcc": parse_kernel_gcc(config),
+        "gcc": gcc.group() if gcc else "",
+        "kernel_clang": parse_kernel_clang(config),
+        "clang": clang.group() if clang else "",
+    }
 
 
 def host_facts(

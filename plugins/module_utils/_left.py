@@ -15,7 +15,7 @@ import os
 import re
 from typing import Iterable, Iterator, TypedDict
 
-from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._package_manager import PackageManager, package_manager
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -56,6 +56,8 @@ class PacketFilters(TypedDict):
     program: str
     # What becomes of a packet for this host that no rule is about, as the rule or the policy says it; empty where it is let in.
     refuses: str
+    # Networks from which the same rules let everything in.
+    lets_in: list[str]
 
 
 class Removed(TypedDict):
@@ -79,6 +81,13 @@ class Proxy(TypedDict, total=False):
     no_proxy: str
 
 
+class Helper(TypedDict, total=False):
+    """A program that keeps the passwords of Docker's client, and is not there; empty where none is asked for, or where it is there."""
+
+    program: str
+    path: str
+
+
 class Left(PackageManager, Toolkit):
     """All of it."""
 
@@ -91,6 +100,9 @@ class Left(PackageManager, Toolkit):
     # integrity, confidentiality; empty where the kernel is not locked down.
     lockdown: str
     numa_nodes: int
+    # How many processors are on, and those of them that the scheduler leaves alone (isolcpus).
+    cpus: int
+    cpus_isolated: list[int]
     # Of the instructions below.
     cpu_missing: list[str]
     blocked_modules: list[Blocked]
@@ -102,13 +114,20 @@ class Left(PackageManager, Toolkit):
     clocksource: str
     cpu_frequency: CpuFrequency
     resolver: Resolver
+    docker_helper: Helper
     environment_proxy: Proxy
     packet_filters: PacketFilters
     automatic_reboot: bool
     clock_synchronized: bool | None
 
 
-KERNEL_SETTINGS = ("kernel/modules_disabled", "kernel/numa_balancing")
+KERNEL_SETTINGS = (
+    *("kernel/modules_disabled", "kernel/numa_balancing", "kernel/pid_max", "kernel/hung_task_panic"),
+    *("vm/overcommit_memory", "vm/panic_on_oom"),
+    *("net/netfilter/nf_conntrack_max", "net/netfilter/nf_conntrack_count"),
+)
+# More than any machine has.
+MOST_CPUS = 1 << 16
 # What x86-64-v2 adds (https://gitlab.com/x86-psABIs/x86-64-ABI, "Micro-Architecture Levels"), which numpy and the images of EL 9 ask for; and AVX and AVX2,
 # which programs of the engines use without asking. As /proc/cpuinfo calls them.
 CPU_FLAGS = ("ssse3", "sse4_1", "sse4_2", "popcnt", "cx16", "avx", "avx2")
@@ -127,6 +146,13 @@ _DISPLAYS = ("0x030000", "0x030200")
 _OFF = re.compile(r"(/usr)?(/bin|/sbin)/(false|true)\b|:$|off$")
 _ON_COMMAND_LINE = ("module_blacklist", "modprobe.blacklist", "rd.driver.blacklist")
 _CONTAINER_FILES = ((".dockerenv", "docker"), ("run/.containerenv", "podman"))
+# As nft prints tables and the chains in them.
+_TABLE = re.compile(r"^table (ip|inet) (\S+) \{$(.*?)^\}$", re.M | re.S)
+_CHAIN = re.compile(r"^\s+chain (\S+) \{$(.*?)^\s+\}$", re.M | re.S)
+_LAST_WORD = re.compile(r"(?:counter packets \d+ bytes \d+ )?(?:drop|reject\b.*)")
+_FROM = re.compile(r"^\s*ip saddr (\{[^}]*\}|\S+) (?:counter packets \d+ bytes \d+ )?accept$", re.M)
+# Of firewalld, which is asked itself, and of this collection.
+_OTHER_TABLES = ("firewalld", "baremetal_llm")
 _REBOOT = re.compile(r'^\s*Unattended-Upgrade::Automatic-Reboot\s+"?(\w+)"?\s*;', re.M)
 _DNF_REBOOT = re.compile(r"^\s*reboot\s*=\s*(when-changed|when-needed)\b", re.M)
 
@@ -158,6 +184,17 @@ def lockdown(sysfs_root: str) -> str:
     """How far the kernel is locked down: the word in brackets."""
     said = re.search(r"\[(\w+)\]", read(sysfs_root, "kernel/security/lockdown"))
     return said.group(1) if said and said.group(1) != "none" else ""
+
+
+def cpu_list(text: str) -> list[int]:
+    """Numbers of processors as the kernel lists them: 0-3,8."""
+    found: list[int] = []
+    for part in text.strip().split(","):
+        first, _dash, last = part.partition("-")
+        ends = (digits(first), digits(last or first))
+        if ends[0] is not None and ends[1] is not None and ends[1] - ends[0] < MOST_CPUS:
+            found += range(ends[0], ends[1] + 1)
+    return found
 
 
 def cpu_missing(proc_root: str) -> list[str]:
@@ -264,13 +301,29 @@ def resolver(root: str = "/") -> Resolver:
     return found
 
 
-def refuses(saved: str) -> str:
-    """What keeps out the packets for the host that no rule lets in, from ``iptables-save``: the last rule without a condition, or the policy."""
+def refuses(saved: str) -> tuple[str, list[str]]:
+    """What keeps out the packets for the host that no rule lets in, from ``iptables-save``: the last rule without a condition, or the policy; and the
+    networks from which the rules before it let everything in."""
     table = re.search(r"^\*filter$(.*?)^COMMIT$", saved, re.M | re.S)
     text = table.group(1) if table else ""
     last = re.search(r"^-A INPUT -j ((?:REJECT|DROP)\b.*)$", text, re.M)
     policy = re.search(r"^:INPUT (DROP|REJECT)\b", text, re.M)
-    return "-A INPUT -j " + last.group(1).strip() if last else "-P INPUT " + policy.group(1) if policy else ""
+    said = "-A INPUT -j " + last.group(1).strip() if last else "-P INPUT " + policy.group(1) if policy else ""
+    return said, re.findall(r"^-A INPUT -s (\S+) -j ACCEPT$", text, re.M) if said else []
+
+
+def refuses_natively(ruleset: str) -> tuple[str, list[str]]:
+    """The same of tables that no iptables writes, from ``nft list ruleset``. One chain that drops is enough: no other table lets in what it has dropped."""
+    for family, table, chains in _TABLE.findall(ruleset):
+        for chain, text in _CHAIN.findall(chains):
+            base = re.search(r"^\s*type filter hook input\b[^\n]*$", text, re.M)
+            lines = [line.strip() for line in text.strip().splitlines()]
+            drops = base and ("policy drop" in base.group() or _LAST_WORD.fullmatch(lines[-1]))
+            # In capitals the chains of iptables-nft, about which iptables-save says more.
+            if drops and not chain.isupper() and not table.startswith(_OTHER_TABLES):
+                networks = [one for said in _FROM.findall(text) for one in re.split(r"[\s,{}]+", said) if one]
+                return f"nft: {family} {table} {chain}", networks
+    return "", []
 
 
 def packet_filters(programs: Programs, proc_root: str) -> PacketFilters:
@@ -278,12 +331,29 @@ def packet_filters(programs: Programs, proc_root: str) -> PacketFilters:
 
     ``iptables-save`` alone asks for no table that is not there, so that none comes to be by the question.
     """
-    said = re.search(r"\((nf_tables|legacy)\)", programs.answer("iptables", "--version"))
+    program = re.search(r"\((nf_tables|legacy)\)", programs.answer("iptables", "--version"))
+    said, networks = refuses(programs.answer("iptables-save"))
+    # To ask nft would load its module.
+    if not said and re.search(r"^nf_tables ", read(proc_root, "modules"), re.M):
+        said, networks = refuses_natively(programs.answer("nft", "list", "ruleset"))
     return {
         "legacy": sorted(read(proc_root, "net/ip_tables_names").split()),
-        "program": said.group(1) if said else "",
-        "refuses": refuses(programs.answer("iptables-save")),
+        "program": program.group(1) if program else "",
+        "refuses": said,
+        "lets_in": networks,
     }
+
+
+def docker_helper(programs: Programs, root: str = "/") -> Helper:
+    """Whom Docker's client asks for passwords in root's name, at each pull and for whatever registry, where that is not there."""
+    path = "root/.docker/config.json"
+    try:
+        content = read_json(read(root, path) or "{}")
+    except ValueError:
+        return {}
+    store = content.get("credsStore") if isinstance(content, dict) else ""
+    program = f"docker-credential-{store}"
+    return {"program": program, "path": "/" + path} if store and not programs.path(program) else {}
 
 
 def automatic_reboot(root: str = "/") -> bool:
@@ -308,6 +378,8 @@ def left(programs: Programs, sysfs_root: str, proc_root: str = "/proc", root: st
         "kernel_settings": kernel_settings(proc_root),
         "lockdown": lockdown(sysfs_root),
         "numa_nodes": len(glob.glob(os.path.join(sysfs_root, "devices/system/node/node[0-9]*"))),
+        "cpus": len(cpu_list(read(sysfs_root, "devices/system/cpu/online"))),
+        "cpus_isolated": cpu_list(read(sysfs_root, "devices/system/cpu/isolated")),
         "cpu_missing": cpu_missing(proc_root),
         "blocked_modules": blocked_modules(proc_root, root),
         "module_options": module_options(root),
@@ -316,6 +388,7 @@ def left(programs: Programs, sysfs_root: str, proc_root: str = "/proc", root: st
         "clocksource": read(sysfs_root, "devices/system/clocksource/clocksource0/current_clocksource").strip(),
         "cpu_frequency": cpu_frequency(sysfs_root),
         "resolver": resolver(root),
+        "docker_helper": docker_helper(programs, root),
         "environment_proxy": environment_proxy(root),
         "packet_filters": packet_filters(programs, proc_root),
         "automatic_reboot": automatic_reboot(root),

@@ -48,6 +48,8 @@ class Interface(TypedDict):
     # The bridge or bond that it belongs to, and what belongs to it.
     master: str | None
     members: list[str]
+    # Of a link of a bond with 802.3ad, which of the bond's groups it is in: one group is used at a time.
+    aggregator: int | None
     # DEVICE:PORT of the active ports of RDMA that it leads to.
     rdma: list[str]
 
@@ -148,6 +150,7 @@ def _interface(root: str, name: str, addresses: Sequence[str]) -> Interface:
         "virtual": not os.path.exists(os.path.join(folder, "device")),
         "master": _link(folder, "master"),
         "members": sorted(members),
+        "aggregator": _number(_read(folder, "bonding_slave/ad_aggregator_id")),
         "rdma": [],
     }
 

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of a host's package manager: repositories, their keys and excluded packages; and whether Ansible can use the package manager.
+"""The settings of a host's package manager: repositories, their keys, proxies, excluded and locked packages; and whether Ansible can use the package manager.
 
 This runs on the host. A missing file or program is no error: facts that are not known are empty or None.
 """
@@ -33,9 +33,17 @@ class PackageSource(TypedDict):
 
 
 class Excluded(TypedDict):
-    """A package that the settings exclude: its name, or a pattern of names."""
+    """What a file of settings says: of a package that is excluded its name, or a pattern of names."""
 
     said: str
+    path: str
+
+
+class Locked(TypedDict):
+    """A package that dnf keeps at one version, without its epoch."""
+
+    name: str
+    version: str
     path: str
 
 
@@ -43,7 +51,12 @@ class PackageManager(TypedDict):
     """All of it."""
 
     package_sources: list[PackageSource]
+    # What stands in a file of apt's and is no entry: apt reads none of its files then.
+    package_sources_malformed: list[Excluded]
+    # Proxies that apt or dnf asks.
+    package_proxies: list[Excluded]
     package_excludes: list[Excluded]
+    package_locks: list[Locked]
     # Whether a Python that Ansible tries has the module of apt; None where apt has none yet, which Ansible installs then.
     apt: bool | None
 
@@ -54,6 +67,14 @@ ROTATED_KEYS = (("developer.download.nvidia.com/compute/cuda/repos", "F60F4B3D7F
 _ONE_LINE = re.compile(r"deb\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)")
 _ARMOR = re.compile(rb"-----BEGIN [^-]+-----(.*?)-----END", re.S)
 _DNF_CONFIGS = ("etc/dnf/dnf.conf", "etc/yum.conf")
+_APT_PROXY = re.compile(r'\bProxy\s+"(\w+://[^"]+)"')
+# Of dnf.repository(5): where repositories are looked for.
+_REPOSITORIES = ("etc/yum.repos.d/*.repo", "etc/yum/repos.d/*.repo", "etc/distro.repos.d/*.repo")
+_LOCKS = ("etc/dnf/plugins/versionlock.list", "etc/yum/pluginconf.d/versionlock.list")
+# NAME-EPOCH:VERSION-RELEASE.*, or as yum has it EPOCH:NAME-VERSION-RELEASE.*
+_LOCK = re.compile(
+    r"(?:\d+:)?(?P<name>\S+?)-(?:\d+:)?(?P<version>[^-\s:]+-[^-\s]+?)(?:\.\*|\.x86_64|\.aarch64|\.noarch)?"
+)
 _APT_MODULE = "usr/lib/python3/dist-packages/apt_pkg.cpython-*.so"
 
 
@@ -117,11 +138,15 @@ def _stanzas(text: str) -> Iterator[dict[str, str]]:
             yield fields
 
 
+def _lists(root: str) -> list[str]:
+    """Apt's files of lines."""
+    folder = os.path.join(root, "etc/apt")
+    return [os.path.join(folder, "sources.list"), *sorted(glob.glob(os.path.join(folder, "sources.list.d/*.list")))]
+
+
 def _of_lists(root: str) -> Iterator[tuple[str, str, str, str]]:
     """Path, address, suite and key of each line of apt's files of lines."""
-    folder = os.path.join(root, "etc/apt")
-    paths = [os.path.join(folder, "sources.list"), *sorted(glob.glob(os.path.join(folder, "sources.list.d/*.list")))]
-    for path in paths:
+    for path in _lists(root):
         for line in read(path).splitlines():
             said = _ONE_LINE.match(line.strip())
             if said:
@@ -153,7 +178,7 @@ def _settings(path: str) -> configparser.RawConfigParser:
 
 def _of_dnf(root: str) -> Iterator[tuple[str, str, str, str]]:
     """The same of the repositories of dnf that are switched on."""
-    for path in sorted(glob.glob(os.path.join(root, "etc/yum.repos.d/*.repo"))):
+    for path in sorted(path for pattern in _REPOSITORIES for path in glob.glob(os.path.join(root, pattern))):
         settings = _settings(path)
         for name in settings.sections():
             section = settings[name]
@@ -178,6 +203,32 @@ def package_sources(root: str = "/") -> list[PackageSource]:
         for found in (_of_lists, _of_paragraphs, _of_dnf)
         for path, url, suite, key in found(root)
     ]
+
+
+def package_sources_malformed(root: str = "/") -> list[Excluded]:
+    """The first line of each of apt's files of lines that apt does not take: of a page of the web, or without a suite (sources.list(5))."""
+    found: list[Excluded] = []
+    for path in _lists(root):
+        for line in (line.partition("#")[0].strip() for line in read(path).splitlines()):
+            kind = line.split(" ")[0].split("\t")[0]
+            if line and kind != "deb-src" and not (kind == "deb" and _ONE_LINE.match(line)):
+                found.append({"said": line[:80], "path": _shown(path, root)})
+                break
+    return found
+
+
+def package_proxies(root: str = "/") -> list[Excluded]:
+    """The proxies that apt or dnf asks (apt-transport-http(1), dnf.conf(5))."""
+    found: list[Excluded] = []
+    parts = sorted(glob.glob(os.path.join(root, "etc/apt/apt.conf.d/*")))
+    for path in (*parts, os.path.join(root, "etc/apt/apt.conf")):
+        lines = [line for line in read(path).splitlines() if not line.lstrip().startswith(("//", "#"))]
+        found += [{"said": said, "path": _shown(path, root)} for said in _APT_PROXY.findall("\n".join(lines))]
+    for name in _DNF_CONFIGS:
+        said = _settings(os.path.join(root, name)).get("main", "proxy", fallback="").strip()
+        if said and said != "_none_":
+            found.append({"said": said, "path": "/" + name})
+    return found
 
 
 # -- what is left out --------------------------------------------------------------------------------------------------
@@ -212,6 +263,17 @@ def package_excludes(root: str = "/") -> list[Excluded]:
     return [*_excluded_by_dnf(root), *_excluded_by_apt(root)]
 
 
+def package_locks(root: str = "/") -> list[Locked]:
+    """The versions at which dnf keeps packages; a line that begins with ! keeps one version away, and leaves others."""
+    found: list[Locked] = []
+    for name in _LOCKS:
+        for line in map(str.strip, read(root, name).splitlines()):
+            said = _LOCK.fullmatch(line)
+            if said and not line.startswith(("#", "!")):
+                found.append({"name": said.group("name"), "version": said.group("version"), "path": "/" + name})
+    return found
+
+
 # -- who is at work ----------------------------------------------------------------------------------------------------
 def is_busy(proc_root: str = "/proc", root: str = "/") -> bool:
     """Whether somebody installs packages at this moment, and so some are between two states."""
@@ -243,6 +305,9 @@ def package_manager(root: str = "/") -> PackageManager:
     """All of it, for the fact llm_host."""
     return {
         "package_sources": package_sources(root),
+        "package_sources_malformed": package_sources_malformed(root),
+        "package_proxies": package_proxies(root),
         "package_excludes": package_excludes(root),
+        "package_locks": package_locks(root),
         "apt": apt_usable(root),
     }

@@ -19,6 +19,7 @@ from typing import Iterable, Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
+    LISTERS,
     Compilers,
     ModuleKey,
     compilers,
@@ -32,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_e
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
 from ansible_collections.baremetal.llm.plugins.module_utils._left import Left, left
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
+from ansible_collections.baremetal.llm.plugins.module_utils._next_boot import NextBoot, next_boot, parse_fstab
 from ansible_collections.baremetal.llm.plugins.module_utils._package_manager import is_busy
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -90,7 +92,7 @@ class Engine(TypedDict):
     no_proxy: str
 
 
-class Picture(Compilers, Left):
+class Picture(Compilers, Left, NextBoot):
     """A host as it is before anything is changed."""
 
     engine: Engine
@@ -99,6 +101,8 @@ class Picture(Compilers, Left):
     held: list[str]
     # Of whatever kind, whose installation was interrupted.
     packages_broken: list[str]
+    # Whether the program that lists packages lists any; None where there is no such program.
+    packages_readable: bool | None
     # States by name.
     units: dict[str, str]
     # Units that nobody can start.
@@ -198,16 +202,13 @@ def parse_mounts(text: str) -> dict[str, Mount]:
     return found
 
 
-def parse_fstab(text: str, mounts: Mapping[str, object]) -> list[str]:
+def unmounted(text: str, mounts: Mapping[str, object]) -> list[str]:
     """Where file systems of /etc/fstab are not mounted, though they are at boot."""
     found = []
-    for line in text.splitlines():
-        cells = line.split()
-        if len(cells) >= 4 and cells[1].startswith("/") and not line.lstrip().startswith("#"):
-            later = re.search(r"(^|,)(noauto|x-systemd\.automount|comment=systemd\.automount)(,|$)", cells[3])
-            place = cells[1].rstrip("/") or "/"
-            if cells[2] != "swap" and not later and place not in mounts:
-                found.append(place)
+    for place, kind, options in parse_fstab(text):
+        later = re.search(r"(^|,)(noauto|x-systemd\.automount|comment=systemd\.automount)(,|$)", options)
+        if kind != "swap" and not later and place not in mounts:
+            found.append(place)
     return sorted(set(found))
 
 
@@ -387,11 +388,12 @@ def picture(
         "engine": engine,
         "packages": packages,
         "held": held,
+        "packages_readable": bool(listing.strip()) if any(map(programs.path, LISTERS)) else None,
         "packages_broken": [] if is_busy(proc_root, base) else driver["broken"],
         "units": units,
         "masked": sorted(parse_units(shown, "masked")),
         "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts, sysfs_root),
-        "unmounted": parse_fstab(read(base, "etc/fstab"), parse_mounts(mounts)),
+        "unmounted": unmounted(read(base, "etc/fstab"), parse_mounts(mounts)),
         "routes": parse_routes(read(proc_root, "net/route")),
         "ssh_client": ssh_client(proc_root, os.getpid()),
         "modules": sorted(loaded.intersection(MODULES)),
@@ -409,6 +411,7 @@ def picture(
         "python": platform.python_version(),
         "dnf": any(importlib.util.find_spec(name) for name in ("dnf", "libdnf5")),
         **compilers(programs, release),
+        **next_boot(parse_mounts(mounts), base),
         **left(programs, sysfs_root, proc_root, base),
     }
 

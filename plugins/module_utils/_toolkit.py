@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TypedDict
+from typing import Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -29,6 +29,8 @@ class Toolkit(TypedDict):
 
     # By section and name: nvidia-container-cli.root. Values as the file has them.
     toolkit_settings: dict[str, str]
+    # The ldconfig of the host that it names, where that is not there.
+    toolkit_ldconfig_missing: str
     driver_libraries: list[Library]
 
 
@@ -53,6 +55,13 @@ def toolkit_settings(root: str = "/") -> dict[str, str]:
     return found
 
 
+def ldconfig_missing(settings: Mapping[str, str], root: str = "/") -> str:
+    """A program of the host that is asked for by name, and is not there; what begins without @ is one of the container."""
+    said = settings.get("nvidia-container-cli.ldconfig", "")
+    path = said[1:] if said.startswith("@/") else ""
+    return path if path and not os.path.exists(os.path.join(root, path.lstrip("/"))) else ""
+
+
 def driver_libraries(programs: Programs, root: str = "/") -> list[Library]:
     """Of each of the driver's libraries the one that the loader finds first, from ``ldconfig -p``."""
     found: dict[str, Library] = {}
@@ -65,4 +74,9 @@ def driver_libraries(programs: Programs, root: str = "/") -> list[Library]:
 
 def toolkit(programs: Programs, root: str = "/") -> Toolkit:
     """All of it, for the fact llm_host."""
-    return {"toolkit_settings": toolkit_settings(root), "driver_libraries": driver_libraries(programs, root)}
+    settings = toolkit_settings(root)
+    return {
+        "toolkit_settings": settings,
+        "toolkit_ldconfig_missing": ldconfig_missing(settings, root),
+        "driver_libraries": driver_libraries(programs, root),
+    }

@@ -88,6 +88,14 @@ driver_facts:
       description: The major release of the host's own gcc; empty where there is none.
       type: str
       sample: "11"
+    kernel_clang:
+      description: The major release of the clang that made the kernel; empty where another compiler did, or where it is not known.
+      type: str
+      sample: ""
+    clang:
+      description: The major release of the host's own clang; empty where there is none.
+      type: str
+      sample: ""
 """
 
 import platform

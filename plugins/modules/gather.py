@@ -221,7 +221,8 @@ ansible_facts:
         - The interfaces by name, each with C(name), C(addresses) (IPv4 first, with prefix length), C(speed_mbps), C(mtu),
           C(operstate), C(up), C(kind) (V(ethernet), V(infiniband), V(wlan), V(bond), V(bridge), V(vlan), V(tun), V(tunnel),
           V(loopback) or V(other)), C(driver), C(wireless), C(virtual) (no device behind it), C(master) (the bond or
-          bridge that it belongs to), C(members) (what belongs to it) and C(rdma) (active RDMA ports that it leads to).
+          bridge that it belongs to), C(members) (what belongs to it), C(aggregator) (of a link of a bond with LACP, the group that it is in) and C(rdma)
+          (active RDMA ports that it leads to).
           What is not known is V(null).
       type: list
       elements: dict
@@ -297,6 +298,9 @@ ansible_facts:
           type: list
           elements: str
           sample: []
+        packages_readable:
+          description: Whether the program that lists packages lists any; V(null) where there is no such program.
+          type: bool
         units:
           description: The state of the units of engines, of Kubernetes and of NVIDIA's services that are there, and as C(masked) those that nobody can start.
           type: dict
@@ -311,6 +315,21 @@ ansible_facts:
           sample: [{"path": "/tmp", "mount": "/tmp", "type": "tmpfs", "options": ["rw"], "ftype": null, "label": "", "temporary": false}]
         unmounted:
           description: Where file systems of C(/etc/fstab) belong that are mounted at boot, and are not.
+          type: list
+          elements: str
+          sample: []
+        boot_stops:
+          description: Those of them without which the next boot stops; shares and what has the option C(nofail) are none.
+          type: list
+          elements: str
+          sample: []
+        boot_passphrases:
+          description: Encrypted disks of C(/etc/crypttab) for which somebody has to type a passphrase at boot.
+          type: list
+          elements: str
+          sample: []
+        dkms_broken:
+          description: Folders of dkms without the source of their module.
           type: list
           elements: str
           sample: []
@@ -363,7 +382,9 @@ ansible_facts:
           description: Version of NVIDIA's fabric manager; empty where there is none.
           type: str
         kernel_gcc:
-          description: The major release of the gcc that made the kernel, and as C(gcc) that of the host's own; empty where it is not known.
+          description: >-
+            The major release of the gcc that made the kernel, and as C(gcc) that of the host's own; as C(kernel_clang) and C(clang) the same of clang.
+            Empty where it is not known.
           type: str
           sample: "12"
         cgroup:
@@ -387,6 +408,10 @@ ansible_facts:
           type: list
           elements: str
           sample: [avx2]
+        cpus:
+          description: How many processors are on, and as C(cpus_isolated) the numbers of those that the scheduler leaves alone.
+          type: int
+          sample: 128
         blocked_modules:
           description: >-
             What keeps modules of the driver from being loaded, with C(module), what is C(said), the C(path) of the file, and whether it holds C(wholly).
@@ -402,6 +427,11 @@ ansible_facts:
           description: The C(nameservers) and the C(search) domains of C(/etc/resolv.conf), and where a link that leads nowhere leads to (C(missing)).
           type: dict
           sample: {"nameservers": ["10.0.0.53"], "search": [], "missing": ""}
+        docker_helper:
+          description: >-
+            The C(program) in which Docker's client of root keeps passwords, and the C(path) of the file that says so, where that program is not there.
+          type: dict
+          sample: {}
         udev_removes:
           description: Rules of udev that take GPUs off the bus, with what is C(said) and the C(path) of the file.
           type: list
@@ -426,6 +456,10 @@ ansible_facts:
           description: What the settings of NVIDIA's container toolkit say, by section and name.
           type: dict
           sample: {"disable-require": "false", "nvidia-container-cli.load-kmods": "true"}
+        toolkit_ldconfig_missing:
+          description: The program C(ldconfig) of the host that these settings name, where it is not there.
+          type: str
+          sample: ""
         driver_libraries:
           description: Of the driver's libraries those that programs get (C(name), C(path), and the C(version) of the driver that they belong to).
           type: list
@@ -438,8 +472,23 @@ ansible_facts:
           type: list
           elements: dict
           sample: []
+        package_sources_malformed:
+          description: Lines of apt's files of repositories that are no entries, with what is C(said) and the C(path) of the file.
+          type: list
+          elements: dict
+          sample: []
+        package_proxies:
+          description: Proxies that apt or dnf asks, with what is C(said) and the C(path) of the file.
+          type: list
+          elements: dict
+          sample: []
         package_excludes:
           description: Packages that apt or dnf is told to leave alone, with what is C(said) and the C(path) of the file.
+          type: list
+          elements: dict
+          sample: []
+        package_locks:
+          description: Packages that dnf keeps at one version, with C(name), C(version) and the C(path) of the file.
           type: list
           elements: dict
           sample: []
@@ -448,9 +497,11 @@ ansible_facts:
           type: bool
           sample: true
         packet_filters:
-          description: The tables of the old packet filter (C(legacy)), and which one the C(program) iptables writes into, V(nf_tables) or V(legacy).
+          description:
+            - The tables of the old packet filter (C(legacy)), and which one the C(program) iptables writes into, V(nf_tables) or V(legacy).
+            - What C(refuses) packets that no rule lets in, a rule, a policy or a chain of nftables, and the networks that the same rules let in (C(lets_in)).
           type: dict
-          sample: {"legacy": [], "program": "nf_tables"}
+          sample: {"legacy": [], "program": "nf_tables", "refuses": "", "lets_in": []}
         automatic_reboot:
           description: Whether the host may reboot after packages were renewed.
           type: bool

@@ -127,7 +127,7 @@ def test_a_host_that_tells_nothing(tmp_path: Path) -> None:
     assert not any(
         value for name, value in found.items() if name not in ("resolver", "packet_filters", "kernel_settings")
     )
-    assert found["packet_filters"] == {"legacy": [], "program": "", "refuses": ""}
+    assert found["packet_filters"] == {"legacy": [], "program": "", "refuses": "", "lets_in": []}
     assert found["kernel_settings"] == {}
 
 
@@ -146,7 +146,84 @@ def test_a_host_that_tells_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_becomes_of_other_packets(policy: str, last: str, refuses: str) -> None:
-    assert left.refuses(SAVED.format(policy=policy, last=last)) == refuses
+    assert left.refuses(SAVED.format(policy=policy, last=last)) == (refuses, [])
+
+
+def test_networks_that_rules_let_in_before_the_last_one() -> None:
+    text = SAVED.format(
+        policy="DROP", last="-A INPUT -s 10.0.0.0/8 -j ACCEPT\n-A INPUT -s 10.9.0.0/16 -p tcp -j ACCEPT\n"
+    )
+    assert left.refuses(text) == ("-P INPUT DROP", ["10.0.0.0/8"])
+    assert left.refuses(text.replace("INPUT DROP", "INPUT ACCEPT")) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("chain", "said", "networks"),
+    [
+        ("inet a { chain input { policy drop; }", "nft: inet a input", []),
+        ("ip a { chain in { policy accept; ip saddr 10.0.0.0/8 accept; drop", "nft: ip a in", ["10.0.0.0/8"]),
+        (
+            "inet a { chain in { policy accept; counter packets 1 bytes 2 reject with icmpx admin-prohibited",
+            "nft: inet a in",
+            [],
+        ),
+        (
+            "inet a { chain in { policy drop; ip saddr { 10.0.0.1, 10.1.0.0/16 } accept",
+            "nft: inet a in",
+            ["10.0.0.1", "10.1.0.0/16"],
+        ),
+        # Rules with a condition are none for everybody.
+        ("inet a { chain in { policy drop; ip saddr 10.0.0.0/8 tcp dport 22 accept", "nft: inet a in", []),
+        ("inet a { chain in { policy accept; tcp dport 25 drop", "", []),
+        # Of iptables-nft, of firewalld, of this collection, and of IPv6 alone.
+        ("ip filter { chain INPUT { policy drop;", "", []),
+        ("inet firewalld { chain filter_INPUT { policy accept; reject with icmpx admin-prohibited", "", []),
+        ("inet baremetal_llm_q { chain input { policy accept; drop", "", []),
+        ("ip6 a { chain input { policy drop;", "", []),
+    ],
+)
+def test_what_becomes_of_other_packets_by_nftables(chain: str, said: str, networks: list[str]) -> None:
+    table, head, rules = chain.split(" { ", 2)
+    policy, _semicolon, more = rules.partition("; ")
+    lines = [f"type filter hook input priority filter; {policy.rstrip(';} ')};", *filter(None, more.split("; "))]
+    body = "".join(f"\t\t{line}\n" for line in lines)
+    ruleset = (
+        "table inet x {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n" + f"table {table} {{\n\t{head} {{\n{body}\t}}\n}}\n"
+    )
+    assert left.refuses_natively(ruleset) == (said, networks)
+
+
+def test_nft_is_asked_only_where_its_module_is_loaded(tmp_path: Path) -> None:
+    programs = Recorded(
+        {"nft": "table inet a {\n\tchain i {\n\t\ttype filter hook input priority 0; policy drop;\n\t}\n}\n"}
+    )
+    assert left.packet_filters(programs, str(tmp_path))["refuses"] == ""  # type: ignore[arg-type]
+    plant(tmp_path, {"modules": "nft_ct 16384 1 - Live 0x0\nnf_tables 356352 2 nft_ct, Live 0x0\n"})
+    assert left.packet_filters(programs, str(tmp_path))["refuses"] == "nft: inet a i"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("0-127\n", 128), ("0,2-3\n", 3), ("\n", 0), ("3-1", 0), ("0-99999999999", 0), ("x-2", 0)]
+)
+def test_numbers_of_processors(text: str, count: int) -> None:
+    assert len(left.cpu_list(text)) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ('{"credsStore": "desktop"}', "docker-credential-desktop"),
+        ('{"credsStore": "pass"}', ""),
+        ('{"credsStore": ""}', ""),
+        ('{"credHelpers": {"gcr.io": "gcloud"}}', ""),
+        ("[]", ""),
+        ("{", ""),
+    ],
+)
+def test_whom_the_client_of_docker_asks(tmp_path: Path, text: str, program: str) -> None:
+    plant(tmp_path, {"root/.docker/config.json": text})
+    found = left.docker_helper(Recorded({"docker-credential-pass": ""}), str(tmp_path))  # type: ignore[arg-type]
+    assert found.get("program", "") == program
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,18 @@ def test_what_is_told_of_a_card(roce: Path) -> None:
     assert facts(roce)["ens3f0np0"] == {
         "name": "ens3f0np0", "addresses": ["10.10.0.1/24", "fd00::1/64"], "speed_mbps": 100000, "mtu": 9000,
         "operstate": "up", "up": True, "kind": "ethernet", "driver": "mlx5_core",
-        "wireless": False, "virtual": False, "master": None, "members": [], "rdma": ["mlx5_0:1"],
+        "wireless": False, "virtual": False, "master": None, "members": [], "aggregator": None,
+        "rdma": ["mlx5_0:1"],
     }  # fmt: skip
+
+
+def test_links_of_a_bond_say_which_group_they_are_in(roce: Path) -> None:
+    folder = roce / "class/net/ens3f0np0/bonding_slave"
+    folder.mkdir()
+    (folder / "ad_aggregator_id").write_text("2\n")
+    assert facts(roce)["ens3f0np0"]["aggregator"] == 2
+    (folder / "ad_aggregator_id").write_text("N/A\n")
+    assert facts(roce)["ens3f0np0"]["aggregator"] is None
 
 
 def test_states_members_and_unknown_speeds(roce: Path) -> None:

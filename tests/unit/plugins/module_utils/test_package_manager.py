@@ -102,6 +102,59 @@ def test_what_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("<!DOCTYPE html>", "<!DOCTYPE html>"),
+        (
+            "deb https://nvidia.github.io/libnvidia-container/stable/deb/amd64/",
+            "deb https://nvidia.github.io/libnvidia-container/stable/deb/amd64/",
+        ),
+        ("deb-src http://x.example y", ""),
+        ("  # anything", ""),
+        ("deb\t[trusted=yes] file:///srv ./ # mine", ""),
+        ("deb cdrom:[Debian GNU/Linux 12.0.0 _Bookworm_]/ bookworm main", ""),
+    ],
+)
+def test_lines_that_apt_does_not_take(tmp_path: Path, line: str, said: str) -> None:
+    plant(tmp_path, {"etc/apt/sources.list.d/a.list": f"\n{line}\n<second>\n" if said else f"{line}\n"})
+    found = package_manager.package_sources_malformed(str(tmp_path))
+    assert [entry["said"] for entry in found] == ([said] if said else [])
+
+
+def test_proxies_of_package_managers(tmp_path: Path) -> None:
+    plant(
+        tmp_path,
+        {
+            "etc/apt/apt.conf.d/1": 'Acquire::http::Proxy "http://a:1";\n# Proxy "http://no:1"\nAcquire::http::Proxy::b "DIRECT";\n',
+            "etc/apt/apt.conf.d/2": 'Acquire {\n  https {\n    Proxy "http://c:2/";\n  }\n}\n',
+            "etc/dnf/dnf.conf": "[main]\nproxy=http://d:3\n",
+            "etc/yum.conf": "[main]\nproxy=_none_\n",
+        },
+    )
+    found = package_manager.package_proxies(str(tmp_path))
+    assert [entry["said"] for entry in found] == ["http://a:1", "http://c:2/", "http://d:3"]
+    assert [entry["path"] for entry in found] == ["/etc/apt/apt.conf.d/1", "/etc/apt/apt.conf.d/2", "/etc/dnf/dnf.conf"]
+
+
+@pytest.mark.parametrize(
+    ("line", "locked"),
+    [
+        ("kernel-devel-0:5.14.0-362.8.1.el9_3.*", ("kernel-devel", "5.14.0-362.8.1.el9_3")),
+        ("docker-ce-3:24.0.7-1.el9.x86_64", ("docker-ce", "24.0.7-1.el9")),
+        ("0:kernel-devel-5.14.0-362.8.1.el9_3.*", ("kernel-devel", "5.14.0-362.8.1.el9_3")),
+        ("kernel*-0:5.14.0-362.*", ("kernel*", "5.14.0-362")),
+        ("!docker-ce-3:24.0.7-1.el9.*", None),
+        ("# Added locks", None),
+        ("nonsense", None),
+    ],
+)
+def test_versions_that_are_locked(tmp_path: Path, line: str, locked: tuple[str, str] | None) -> None:
+    plant(tmp_path, {"etc/dnf/plugins/versionlock.list": line + "\n"})
+    found = package_manager.package_locks(str(tmp_path))
+    assert [(entry["name"], entry["version"]) for entry in found] == ([locked] if locked else [])
+
+
+@pytest.mark.parametrize(
     ("tree", "usable"),
     [
         ({MODULE: "", "usr/bin/python3": "=> python3.8"}, True),

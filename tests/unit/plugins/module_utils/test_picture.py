@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _picture as picture
-from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import parse_kernel_gcc
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import compilers, parse_kernel_gcc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +49,7 @@ def test_file_systems_that_are_not_mounted() -> None:
     mounts = picture.parse_mounts(MOUNTS)
     fstab = "# /no\nUUID=1 / ext4 defaults 0 1\nUUID=2\t/data/ ext4 defaults,nofail 0 2\n/dev/sdb1 /var xfs rw 0 0\nUUID=3 none swap sw 0 0\n"
     later = "nas:/a /a nfs noauto 0 0\nnas:/b /b nfs x-systemd.automount,ro 0 0\nshort line\n"
-    assert picture.parse_fstab(fstab + later, mounts) == ["/data"]
+    assert picture.unmounted(fstab + later, mounts) == ["/data"]
 
 
 def test_disks_that_do_not_stay(tmp_path: Path) -> None:
@@ -100,6 +100,33 @@ def test_whether_xfs_keeps_types(text: str, ftype: int | None) -> None:
 )
 def test_the_compiler_of_a_kernel(text: str, major: str) -> None:
     assert parse_kernel_gcc(text) == major
+
+
+@pytest.mark.parametrize(
+    ("text", "major"),
+    [
+        ('CONFIG_CC_VERSION_TEXT="Debian clang version 19.1.7 (3)"\n', "19"),
+        ('CONFIG_CC_VERSION_TEXT="clang version 17.0.6"\nCONFIG_GCC_VERSION=0\n', "17"),
+        ('CONFIG_CC_VERSION_TEXT="gcc (GCC) 11.5.0 20240719"\n# clang version 17\n', ""),
+    ],
+)
+def test_a_kernel_that_clang_made(tmp_path: Path, text: str, major: str) -> None:
+    plant(tmp_path, {"boot/config-6.1": text})
+    found = compilers(Recorded({"clang": "14.0.0\n"}), "6.1", str(tmp_path))  # type: ignore[arg-type]
+    assert (found["kernel_clang"], found["clang"]) == (major, "14")
+
+
+def test_whether_the_database_of_packages_can_be_read(tmp_path: Path) -> None:
+    def readable(answers: dict[str, str]) -> bool | None:
+        programs: Any = Recorded(answers)
+        found = picture.picture(programs, str(tmp_path), "/opt/llm", "", str(tmp_path), str(tmp_path))
+        return found["packages_readable"]
+
+    assert readable({}) is None
+    assert readable({"rpm": ""}) is False
+    # On a system of rpm dpkg knows no package, and on one of apt rpm knows none.
+    assert readable({"dpkg-query": "", "rpm": "ii\tbash\t5\n"}) is True
+    assert readable({"dpkg-query": "ii \tbash\t5\n", "rpm": ""}) is True
 
 
 def test_how_docker_came(tmp_path: Path) -> None:

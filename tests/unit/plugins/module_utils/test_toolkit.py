@@ -43,6 +43,18 @@ def test_settings_outside_of_comments(tmp_path: Path) -> None:
     }
 
 
+def test_a_program_of_the_host_that_the_settings_name(tmp_path: Path) -> None:
+    def missing(said: str) -> str:
+        return toolkit.ldconfig_missing({"nvidia-container-cli.ldconfig": said}, str(tmp_path))
+
+    plant(tmp_path, {"sbin/ldconfig": ""})
+    assert missing("@/sbin/ldconfig.real") == "/sbin/ldconfig.real"
+    assert missing("@/sbin/ldconfig") == ""
+    # One of the container, and the program's own choice.
+    assert missing("/sbin/ldconfig.real") == ""
+    assert toolkit.ldconfig_missing({}, str(tmp_path)) == ""
+
+
 def test_libraries_that_the_loader_finds_first(tmp_path: Path) -> None:
     plant(
         tmp_path,
