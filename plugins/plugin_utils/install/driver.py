@@ -400,6 +400,10 @@ class _Plan:
             return named
         system, programs = SYSTEMS[self.system], self.host["programs"]
         wanted = []
+        clang = str(self.host.get("kernel_clang") or "")
+        # dkms takes clang where the kernel was made by it (dkms-project/dkms, 3.0.11); the installer takes gcc.
+        if clang and (self.method == "runfile" or not self.host.get("clang")):
+            self.refuse("clang", kernel=self.host["kernel"], clang=clang)
         # The packages of a driver bring a compiler along, through dkms.
         if self.method == "runfile" and not (programs.get("gcc") and programs.get("make")):
             wanted += list(system.compiler)

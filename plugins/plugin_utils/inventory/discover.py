@@ -232,6 +232,7 @@ _WHY = (
     ("subsystem request failed", "discover_sftp"),
     ("via scp: scp: connection closed", "discover_sftp"),
     ("failed to transfer file", "discover_sftp"),
+    ("too many authentication failures", "discover_keys"),
     ("permission denied", "discover_login"),
     ("authentication", "discover_login"),
     ("host key verification", "discover_host_key"),

@@ -68,11 +68,64 @@ def _toolkit(picture: Picture) -> Said:
 
 def _settings(picture: Picture) -> Said:
     said = picture.found.get("toolkit_settings") or {}
+    if program := picture.found.get("toolkit_ldconfig_missing"):
+        reason = message("toolkit_ldconfig", picture.hosts.lang)
+        yield {"value": f"nvidia-container-cli.ldconfig = @{program}", "reason": reason}
     for name, setting in SETTINGS.items():
         value = str(said.get(name) or "")
         if setting.wrong.fullmatch(value):
             reason = message(setting.reason, picture.hosts.lang)
             yield {"value": f"{name} = {value}", "reason": reason, "severity": setting.severity}
+
+
+# -- whom the engine asks ----------------------------------------------------------------------------------------------
+# Mirrors of Docker Hub that serve nobody any more, or only networks of their owner: silenceshell/docker_mirror#5 (2019), ustclug/mirrorhelp#214 (2022),
+# docker-practice/docker-registry-cn-mirror-test#3 (2020), sjtug/mirror-requests#369 (2024), Azure/container-service-for-azure-china#59 (2020).
+MIRRORS_GONE = (
+    "registry.docker-cn.com",
+    "docker.mirrors.ustc.edu.cn",
+    "reg-mirror.qiniu.com",
+    "docker.mirrors.sjtug.sjtu.edu.cn",
+    "dockerhub.azk8s.cn",
+)
+
+
+def _mirrors(picture: Picture) -> Said:
+    """What the inventory asks for takes the place of what daemon.json says."""
+    asked = picture.hosts.get(picture.name, "docker_registry_mirrors") or picture.config.get("registry-mirrors") or ()
+    gone = [text for text in map(str, asked) if re.sub(r"^\w+://", "", text).split("/")[0] in MIRRORS_GONE]
+    if gone and picture.pulls:
+        yield {"value": picture.hosts.names(gone)}
+
+
+def _authorization(picture: Picture) -> Said:
+    plugins = [str(name) for name in picture.config.get("authorization-plugins") or ()]
+    flag = (picture.flags.get("authorization-plugins") or {}).get("said")
+    if plugins or flag:
+        yield {"value": picture.hosts.names(plugins) if plugins else str(flag)}
+
+
+def _helper(picture: Picture) -> Said:
+    """A program that keeps passwords and is not there. With credentials of the inventory the client of a run has settings of its own."""
+    helper = picture.found.get("docker_helper") or {}
+    if helper.get("program") and picture.pulls and not picture.hosts.get(picture.name, "registry_credentials"):
+        yield {"value": str(helper["program"]), "path": str(helper["path"])}
+
+
+# Programs that remove containers and make them again when their image has a newer one, by the name of their image.
+RENEWERS = ("watchtower", "ouroboros")
+
+
+def _renewers(picture: Picture) -> Said:
+    engine = picture.hosts.facts[picture.name].get("llm_container_engine") or {}
+    running = [one for one in engine.get("containers") or () if one.get("state") == "running"]
+    said = [
+        f"{one.get('name')} ({one.get('image')})"
+        for one in running
+        if re.split(r"[:@]", str(one.get("image")).rpartition("/")[2])[0] in RENEWERS
+    ]
+    if said:
+        yield {"value": picture.hosts.names(said)}
 
 
 ENGINE: Judgements = {
@@ -81,4 +134,8 @@ ENGINE: Judgements = {
     "engine_is_podman": _podman,
     "toolkit_too_old": _toolkit,
     "toolkit_settings": _settings,
+    "engine_mirror_gone": _mirrors,
+    "engine_authorization": _authorization,
+    "engine_login_helper_missing": _helper,
+    "containers_renewed": _renewers,
 }

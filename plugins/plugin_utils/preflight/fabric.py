@@ -75,6 +75,33 @@ def _bonds(hosts: Hosts, deployment: Deployment, agreed: Agreed, _used: Used) ->
                 yield hosts.finding("bond_member_down", [host], hosts.names(down), host=host, bond=bond["name"])
 
 
+def _aggregators(hosts: Hosts, deployment: Deployment, agreed: Agreed, _used: Used) -> Findings:
+    """Links of a bond that the switch does not count as one: of several groups the bond uses one (802.3ad)."""
+    for host in deployment.seen:
+        mine = agreed["interfaces"].get(host)
+        entries = {entry["name"]: entry for entry in interfaces_from_facts(hosts.facts[host])}
+        bond = entries.get(mine["interface"]) if mine else None
+        links = [entries[name] for name in (bond or {}).get("members") or () if name in entries]
+        groups = {
+            str(link["name"]): link["aggregator"]
+            for link in links
+            if link.get("up") is not False and isinstance(link.get("aggregator"), int)
+        }
+        if bond and len(set(groups.values())) > 1:
+            said = hosts.names([f"{name}: {group}" for name, group in groups.items()])
+            yield hosts.finding("bond_not_aggregated", [host], said, host=host, bond=bond["name"])
+
+
+def _rails(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -> Findings:
+    """Hosts with fewer ports than others: NCCL refuses that, or waits on a port that has no partner."""
+    counts = {host: len(used[host]) for host in deployment.seen if used.get(host)}
+    most = max(counts.values(), default=0)
+    fewer = [host for host, count in counts.items() if count < most]
+    if fewer:
+        said = "; ".join(f"{host}: {counts[host]} / {most}" for host in fewer)
+        yield hosts.finding("rdma_ports_fewer", fewer, said, deployment=deployment.name)
+
+
 def _far(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -> Findings:
     """Ports on a node of the processor where no GPU is: all that goes out crosses the link between the processors."""
     for host in deployment.seen:
@@ -111,7 +138,10 @@ def _direct(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -
             yield hosts.finding("gpudirect_missing", [host], PEER_MODULES[0], host=host)
 
 
-RULES: tuple[Callable[[Hosts, Deployment, Agreed, Used], Findings], ...] = (_waiting, _speeds, _bonds, _far, _direct)
+RULES: tuple[Callable[[Hosts, Deployment, Agreed, Used], Findings], ...] = (
+    *(_waiting, _speeds, _bonds, _aggregators, _rails),
+    *(_far, _direct),
+)
 
 
 def fabric_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:

@@ -21,6 +21,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 # States of a card's fabric that need no attention.
 FABRIC_READY = ("completed", "n/a", "not supported")
+# What NVIDIA's driver is called where a card is bound to it, also with Debian's module. nvidiafb of the kernel is another one.
+OWN_DRIVER = "nvidia"
 # Drivers of the kernel that the role nvidia_driver sends away (roles/nvidia_driver/tasks/nouveau.yml).
 SENT_AWAY = ("nouveau", "nova_core", "nova-core", "NovaCore")
 # What an initial RAM disk with NVIDIA's modules takes, while the former one is still there (pop-os/pop#3593: 132 MiB more).
@@ -117,7 +119,7 @@ def _bound(picture: Picture) -> Said:
     strangers: dict[str, list[str]] = {}
     for entry in _bus(picture):
         name = str(entry.get("kernel_driver") or "")
-        if name and not name.startswith("nvidia") and (kept or name not in SENT_AWAY):
+        if name and name != OWN_DRIVER and (kept or name not in SENT_AWAY):
             strangers.setdefault(name, []).append(str(entry["bus_id"]))
     left = bool(picture.hosts.gpus(picture.name))
     for name, cards in strangers.items():

@@ -8,8 +8,11 @@ In a container the kernel's settings are those of the machine around it, and nob
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import AUTO, PACKAGES, REPOSITORY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import GIB, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
@@ -67,6 +70,45 @@ def _balancing(picture: Picture) -> Said:
         yield {"value": f"kernel.numa_balancing={on}", "nodes": nodes}
 
 
+class Unfit(NamedTuple):
+    """A value of a setting of the kernel with which a server ends, or the host: which values, given the number of processors, and what comes of that."""
+
+    wrong: Callable[[int, int], bool]
+    reason: str
+
+
+# The kernel itself takes so many process IDs for each processor (include/linux/threads.h, PIDS_PER_CPU_DEFAULT), and each thread takes one.
+PIDS_PER_CPU = 1024
+# Source: Documentation/admin-guide/sysctl/vm.rst and kernel.rst.
+UNFIT = {
+    "vm.overcommit_memory": Unfit(lambda value, _cpus: value == 2, "kernel_overcommit"),
+    "vm.panic_on_oom": Unfit(lambda value, _cpus: value > 0, "kernel_panic_on_oom"),
+    "kernel.hung_task_panic": Unfit(lambda value, _cpus: value > 0, "kernel_hung_task"),
+    "kernel.pid_max": Unfit(lambda value, cpus: 0 < value < PIDS_PER_CPU * cpus, "kernel_pid_max"),
+}
+
+
+def _settings(picture: Picture) -> Said:
+    said = picture.found.get("kernel_settings") or {}
+    for name, setting in UNFIT.items():
+        if name in said and is_of_the_machine(picture):
+            value = whole_number(said[name])
+            if setting.wrong(value, whole_number(picture.found.get("cpus"))):
+                reason = message(setting.reason, picture.hosts.lang)
+                yield {"value": f"{name}={value}", "setting": name, "reason": reason}
+
+
+# Connections are dropped where the table is full; what is in it goes up and down.
+CONNECTIONS_SHARE = 0.9
+
+
+def _connections(picture: Picture) -> Said:
+    said = picture.found.get("kernel_settings") or {}
+    count, most = (whole_number(said.get("net.netfilter.nf_conntrack_" + name)) for name in ("count", "max"))
+    if most and count >= most * CONNECTIONS_SHARE and is_of_the_machine(picture):
+        yield {"value": f"{count} / {most}"}
+
+
 def _hugepages(picture: Picture) -> Said:
     memory = picture.found.get("memory") or {}
     kept, total = (whole_number(memory.get(name)) << 20 for name in ("hugepages_mib", "total_mib"))
@@ -117,6 +159,16 @@ def _flags(picture: Picture) -> Said:
         yield {"value": picture.hosts.names(missing), "severity": severity}
 
 
+# Fewer than this are kept for one program beside the server.
+ISOLATED_SHARE = 0.25
+
+
+def _isolated(picture: Picture) -> Said:
+    isolated, cpus = picture.found.get("cpus_isolated") or (), whole_number(picture.found.get("cpus"))
+    if isolated and len(isolated) >= cpus * ISOLATED_SHARE and is_of_the_machine(picture):
+        yield {"value": f"{len(isolated)} / {cpus}"}
+
+
 # Read by a call into the kernel and from a device, instead of from a register of the processor or from the hypervisor.
 SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 # Drivers with which "powersave" lets the processor become faster, as others' "ondemand" does (Documentation/admin-guide/pm/intel_pstate.rst, amd-pstate.rst).
@@ -134,6 +186,31 @@ def _held_slow(picture: Picture) -> Said:
         yield {"value": f"{found.get('driver')}: powersave"}
 
 
+# -- the next boot, and the next kernel ---------------------------------------------------------------------------------
+def _dkms(picture: Picture) -> Said:
+    """Folders at which dkms stops; the packages of a driver build its modules by dkms."""
+    folders = [str(folder) for folder in picture.found.get("dkms_broken") or ()]
+    if folders:
+        method = str(picture.hosts.get(picture.name, "driver_method") or AUTO)
+        by_packages = method in (PACKAGES, REPOSITORY) or (
+            method == AUTO and not picture.hosts.get(picture.name, "offline")
+        )
+        severity = ERROR if picture.lacks_driver and by_packages else WARNING
+        yield {"value": picture.hosts.names(folders, 4), "folder": folders[0], "severity": severity}
+
+
+def _reboot(picture: Picture) -> Said:
+    """A boot that stops for a disk that is gone; and one that waits for a person, where the host may be rebooted with nobody there."""
+    stops = [str(place) for place in picture.found.get("boot_stops") or ()]
+    asks = [str(name) for name in picture.found.get("boot_passphrases") or ()]
+    unattended = picture.lacks_driver or (
+        picture.found.get("automatic_upgrades") and picture.found.get("automatic_reboot")
+    )
+    for code, said in (("reboot_disk", stops), ("reboot_passphrase", asks if unattended else [])):
+        if said and is_of_the_machine(picture):
+            yield {"value": picture.hosts.names(said), "reason": message(code, picture.hosts.lang)}
+
+
 MACHINE: Judgements = {
     "host_in_wsl": _wsl,
     "host_in_container": _container,
@@ -142,6 +219,11 @@ MACHINE: Judgements = {
     "clocksource_slow": _clocksource,
     "cpu_held_slow": _held_slow,
     "numa_balancing_on": _balancing,
+    "kernel_settings_unfit": _settings,
+    "connections_table_full": _connections,
+    "cpu_isolated": _isolated,
+    "dkms_broken": _dkms,
+    "reboot_unsafe": _reboot,
     "hugepages_reserved": _hugepages,
     "clock_unsynchronized": _clock,
     "driver_blocked": _blocked,

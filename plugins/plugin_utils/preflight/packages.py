@@ -32,6 +32,11 @@ GONE = (
     ),
     (re.compile(r"//packages\.cloud\.google\.com/yum/repos/kubernetes-"), "package_source_kubernetes"),
     (re.compile(r"//mirror(list)?\.centos\.org\b"), "package_source_centos"),
+    # Debian moves backports away when a release is no longer supported (tuna/issues#2304, July 2025).
+    (
+        re.compile(r"^(?!\S*//archive\.debian\.org)\S*/debian\S* (stretch|buster|bullseye)-backports(-sloppy)?\b"),
+        "package_source_backports",
+    ),
 )
 
 
@@ -45,17 +50,33 @@ def installs(picture: Picture) -> bool:
 
 
 def _unusable(picture: Picture) -> Said:
-    """Repositories of a host that asks them: offline the bundle takes their place."""
+    """Repositories of a host that asks them, and files of apt of which it can make nothing: offline the bundle takes their place."""
     if picture.hosts.get(picture.name, "offline"):
         return
+    severity = ERROR if installs(picture) else WARNING
     for entry in picture.found.get("package_sources") or ():
         asked = f"{entry['url']} {entry['suite']}"
         reason = next((code for pattern, code in GONE if pattern.search(asked)), "")
         reason = "package_source_key" if entry.get("key_missing") else reason
         if reason:
             said = message(reason, picture.hosts.lang, key=entry.get("key_missing"))
-            severity = ERROR if installs(picture) else WARNING
             yield {"value": asked, "path": entry["path"], "reason": said, "severity": severity}
+    for entry in picture.found.get("package_sources_malformed") or () if _manager(picture) == DEB else ():
+        reason = message("package_source_malformed", picture.hosts.lang)
+        yield {"value": str(entry["said"]), "path": entry["path"], "reason": reason, "severity": severity}
+
+
+def _none(picture: Picture) -> Said:
+    """A system of rpm that was never registered, or whose repositories somebody switched off: what the roles install needs other packages."""
+    nothing = picture.found.get("package_sources") == [] and _manager(picture) == RPM
+    if nothing and installs(picture) and not picture.hosts.get(picture.name, "offline"):
+        yield {"value": "/etc/yum.repos.d: -"}
+
+
+def _database(picture: Picture) -> Said:
+    if picture.found.get("packages_readable") is False and _manager(picture):
+        program = "rpm --query --all" if _manager(picture) == RPM else "dpkg-query --show"
+        yield {"value": f"{program}: -", "severity": ERROR if installs(picture) else WARNING}
 
 
 def _unfinished(picture: Picture) -> Said:
@@ -79,6 +100,18 @@ def _wanted(picture: Picture) -> Iterator[str]:
         yield "kernel-devel"
 
 
+def _locked(picture: Picture, name: str, version: str) -> dict[str, str]:
+    """The versions at which dnf keeps a package, where it is asked for in none of them. Headers are asked for in the version of the running kernel."""
+    there, wanted = picture.packages.get(name), version
+    if name == "kernel-devel":
+        wanted = re.sub(r"\.(x86_64|aarch64)\b.*", "", str(picture.found.get("kernel") or ""))
+    locks = [entry for entry in picture.found.get("package_locks") or () if fnmatch.fnmatchcase(name, entry["name"])]
+    versions = [str(entry["version"]).rstrip("*") for entry in locks]
+    fits = any(one.startswith(wanted) or wanted.startswith(one) for one in versions)
+    done = there is not None and upstream(there) == (version or upstream(there))
+    return {} if not wanted or not locks or fits or done else {f"{name}-{versions[0]}": str(locks[0]["path"])}
+
+
 def _excluded(picture: Picture) -> Said:
     """Packages that somebody keeps from the host, or at their version, and that are asked for."""
     excludes: list[Mapping[str, Any]] = list(picture.found.get("package_excludes") or ())
@@ -92,6 +125,7 @@ def _excluded(picture: Picture) -> Said:
             found[f"{entry['said']} ({name})"] = str(entry["path"])
         elif name in held and there and version and upstream(there) != version:
             found[f"{name} {there} -> {version}"] = "apt-mark hold"
+        found |= _locked(picture, name, version)
     for said, where in found.items():
         yield {"value": said, "where": where, "path": where}
 
@@ -104,6 +138,8 @@ def _python(picture: Picture) -> Said:
 PACKAGE_MANAGER: Judgements = {
     "python_without_apt": _python,
     "package_source_unusable": _unusable,
+    "package_sources_none": _none,
+    "package_database_broken": _database,
     "packages_unfinished": _unfinished,
     "packages_excluded": _excluded,
 }

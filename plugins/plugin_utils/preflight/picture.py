@@ -88,6 +88,11 @@ class Picture:
         return asked
 
     @property
+    def pulls(self) -> bool:
+        """Whether the engine asks registries for images; offline, and with a bundle, it asks nobody."""
+        return self.hosts.get(self.name, "pulls") is not False and not self.hosts.get(self.name, "offline")
+
+    @property
     def toolkit_method(self) -> str:
         """How the role nvidia_container_toolkit will install the toolkit; empty where it installs none, or where only the bundle tells."""
         asked = str(self.hosts.get(self.name, "toolkit_method") or AUTO)

@@ -159,6 +159,8 @@ def _wanted(variables: Mapping[str, object], records: Records) -> dict[str, obje
         "docker_address_pools": variables["docker_address_pools"],
         "docker_registry_mirrors": variables.get("docker_registry_mirrors"),
         "docker_repository_url": variables.get("docker_repository_url"),
+        "pulls": is_online(variables),
+        "registry_credentials": bool(variables.get("bundle_registry_credentials")),
         "toolkit_method": variables.get("nvidia_container_toolkit_method"),
         "toolkit_repository_url": variables.get("nvidia_container_toolkit_repository_url"),
         "power_limit_watts": variables.get("nvidia_driver_power_limit_watts"),

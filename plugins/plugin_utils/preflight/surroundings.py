@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._picture import CONTAINERD_ROOT, SCHEDULERS
@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     toolkit_repository,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import numbers_in
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.packages import installs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
@@ -84,6 +85,16 @@ def _shared(picture: Picture) -> Said:
         kind = str(entry.get("type") or "")
         if kind in SHARED or kind.removeprefix("fuse.") in SHARED:
             yield {"value": f"{entry['mount']}: {kind}", "path": entry["path"]}
+
+
+# What keeps neither owners nor modes nor links.
+NO_OWNERS = ("vfat", "exfat", "ntfs", "ntfs3", "fuseblk", "fuse.exfat", "fuse.ntfs", "fuse.ntfs-3g")
+
+
+def _without_owners(picture: Picture) -> Said:
+    for entry in _of_host_dir(picture):
+        if entry.get("type") in NO_OWNERS:
+            yield {"value": f"{entry['mount']}: {entry['type']}", "path": entry["path"]}
 
 
 def _in_memory(picture: Picture) -> Said:
@@ -179,6 +190,31 @@ def _proxy(picture: Picture) -> Said:
         yield {"value": f"NO_PROXY={exceptions}", "proxy": proxy, "registries": picture.hosts.names(hidden)}
 
 
+_LOCAL = ("localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0")
+
+
+def _silent(picture: Picture) -> Said:
+    """Proxies on the host itself that nobody runs: apt and dnf ask nobody else, and the engine pulls nothing."""
+    listeners = picture.found.get("listeners")
+    if listeners is None or picture.hosts.get(picture.name, "offline"):
+        return
+    ports = {entry["port"] for entry in listeners}
+    proxies = [
+        *((str(entry["said"]), str(entry["path"]), True) for entry in picture.found.get("package_proxies") or ()),
+        (str(picture.engine.get("proxy") or "") if picture.pulls else "", "docker.service", False),
+        (str((picture.found.get("environment_proxy") or {}).get("proxy") or ""), "/etc/environment", False),
+    ]
+    for said, path, of_packages in proxies:
+        try:
+            at = urllib.parse.urlsplit(said if "//" in said else f"//{said}")
+            host, port = at.hostname, at.port
+        except ValueError:
+            continue
+        if host in _LOCAL and port and port not in ports:
+            severity = ERROR if of_packages and installs(picture) else WARNING
+            yield {"value": said, "path": path, "severity": severity}
+
+
 def _too_old(picture: Picture) -> Said:
     """An engine that stays, and whose containers cannot start threads."""
     version = str(picture.engine.get("version") or "")
@@ -239,14 +275,38 @@ def _filters(picture: Picture) -> Said:
         yield {"value": picture.hosts.names(said)}
 
 
+def _lets_in(picture: Picture, networks: Iterable[object]) -> bool:
+    """Whether rules before the last one let in each other host of the deployment, by one of its addresses."""
+    allowed = []
+    for text in map(str, networks):
+        try:
+            allowed.append(ipaddress.ip_network(text, strict=False))
+        except ValueError:
+            continue
+    if not allowed:
+        return False
+    for host in picture.deployment.seen:
+        nics = picture.hosts.facts[host].get("llm_nics_found") or ()
+        addresses = [ipaddress.ip_interface(text).ip for nic in nics for text in nic.get("addresses") or ()]
+        if host != picture.name and not any(address in network for address in addresses for network in allowed):
+            return False
+    return True
+
+
 def _refuses(picture: Picture) -> Said:
     """Rules of somebody else that keep out what other hosts send. Those of ufw and firewalld are opened by the role network."""
     firewalls = picture.hosts.facts[picture.name].get("llm_firewall") or {}
     known = any(
         (firewalls.get(name) or {}).get(state) for name, state in (("ufw", "enabled"), ("firewalld", "running"))
     )
-    rule = str((picture.found.get("packet_filters") or {}).get("refuses") or "")
-    if rule and not known and len(picture.deployment.members) > 1:
+    filters = picture.found.get("packet_filters") or {}
+    rule = str(filters.get("refuses") or "")
+    if (
+        rule
+        and not known
+        and not _lets_in(picture, filters.get("lets_in") or ())
+        and len(picture.deployment.members) > 1
+    ):
         yield {"value": rule}
 
 
@@ -260,13 +320,23 @@ def _hides_host(picture: Picture) -> Said:
         yield {"value": str(found.get("proxy")), "names": picture.hosts.names(asked)}
 
 
+DNS = 53
+
+
 def _resolver(picture: Picture) -> Said:
     """Nobody to ask for names, on a host that has to load things from the internet, or a file that leads nowhere."""
     found = picture.found.get("resolver")
-    if found is None or found.get("nameservers"):
+    if found is None:
         return
-    missing = str(found.get("missing") or "")
-    if missing or not picture.hosts.get(picture.name, "offline"):
+    missing, offline = str(found.get("missing") or ""), picture.hosts.get(picture.name, "offline")
+    servers = [str(server) for server in found.get("nameservers") or ()]
+    if servers:
+        # resolvers on the host itself that nobody runs
+        listeners = picture.found.get("listeners")
+        runs = listeners is None or any(entry["port"] == DNS for entry in listeners)
+        if not runs and not offline and all(server.startswith("127.") or server == "::1" for server in servers):
+            yield {"value": f"/etc/resolv.conf: {picture.hosts.names(servers)}"}
+    elif missing or not offline:
         yield {"value": f"/etc/resolv.conf -> {missing}" if missing else "/etc/resolv.conf"}
 
 
@@ -304,6 +374,7 @@ def _sleep(picture: Picture) -> Said:
 SURROUNDINGS: Judgements = {
     "engine_filesystem": _engine_filesystem,
     "host_dir_shared": _shared,
+    "host_dir_filesystem": _without_owners,
     "host_dir_in_memory": _in_memory,
     "mount_read_only": _read_only,
     "mount_missing": _missing_mount,
@@ -311,6 +382,7 @@ SURROUNDINGS: Judgements = {
     "engine_runtime_missing": _default_runtime,
     "engine_zone_conflict": _zone,
     "engine_proxy_hides": _proxy,
+    "proxy_silent": _silent,
     "engine_too_old": _too_old,
     "package_sources_conflict": _sources,
     "packet_filters_mixed": _filters,

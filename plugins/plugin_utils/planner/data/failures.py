@@ -76,6 +76,10 @@ driver_mismatch                 driver   root         any              NVIDIA:nv
 nvml_lost_devices               driver   root         any              NVIDIA/nvidia-docker#1671
     Failed to initialize NVML: Unknown Error
     NVMLError_Unknown: Unknown Error
+mps_unreachable                 driver   root         any              NVIDIA/nvidia-container-toolkit#714
+    MPS client failed to connect to the MPS control daemon
+    cudaErrorMpsConnectionFailed
+    CUDA_ERROR_MPS_CONNECTION_FAILED
 toolkit_timed_out               driver   root         any              NVIDIA/nvidia-docker#1648
     nvidia-container-cli: initialization error: driver (?:rpc )?error: timed out
 driver_not_loaded               driver   root         any              NVIDIA/nvidia-docker#1393
@@ -99,6 +103,8 @@ driver_older_than_kernel        driver   root         any              NVIDIA/op
     incompatible pointer type \[-Wincompatible-pointer-types\]
 driver_kernel_gcc               driver   root         any              pop-os/pop#3117
     unrecognized command-line option .-f(?:trivial-auto-var-init|min-function-alignment|strict-flex-arrays)
+driver_kernel_clang             driver   root         any              uk0/lotspeed#6
+    unrecognized command-line option .-(?:mretpoline-external-thunk|mstack-alignment|fsplit-lto-unit)
 driver_bound_elsewhere          driver   root         any              beclab/Olares#3963
     is already bound to NovaCore
     was loaded and obtained ownership of the NVIDIA device

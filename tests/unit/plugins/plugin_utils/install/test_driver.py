@@ -387,6 +387,22 @@ def test_every_version_has_a_key(version: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "host", "refused"),
+    [
+        ("runfile", {"kernel_clang": "19", "clang": ""}, True),
+        # The installer takes gcc all the same.
+        ("runfile", {"kernel_clang": "19", "clang": "19"}, True),
+        ("runfile", {"kernel_clang": "", "clang": "19"}, False),
+        ("repository", {"kernel_clang": "19", "clang": ""}, True),
+        ("repository", {"kernel_clang": "19", "clang": "19"}, False),
+    ],
+)
+def test_a_kernel_that_clang_made(method: str, host: dict[str, Any], refused: bool) -> None:
+    plan = decide(method, host, offline=False)
+    assert any("clang 19" in text for text in plan["problems"]) is refused
+
+
+@pytest.mark.parametrize(
     ("kernel_gcc", "gcc", "package", "cc"),
     [("12", "11", ["gcc-12"], "gcc-12"), ("12", "12", [], "cc"), ("11", "12", [], "cc"), ("", "9", [], "cc")],
 )

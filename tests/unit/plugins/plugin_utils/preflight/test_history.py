@@ -64,6 +64,14 @@ def test_nouveau_is_a_finding_only_where_nobody_sends_it_away(method: str, sever
     assert severity({"gpu": {"bus": CARDS}}, "gpu_bound_elsewhere", driver_method=method) == severe
 
 
+@pytest.mark.parametrize(
+    ("name", "severe"), [("nvidia", ""), ("", ""), ("nvidiafb", "warning"), ("nvidia-vgpu-vfio", "warning")]
+)
+def test_other_drivers_whose_names_begin_alike(name: str, severe: str) -> None:
+    bus = [{"bus_id": "00000000:5E:00.0", "kernel_driver": name}]
+    assert severity({"gpu": {"bus": bus}}, "gpu_bound_elsewhere") == severe
+
+
 def test_a_card_of_a_virtual_machine_beside_others_is_a_warning() -> None:
     bus = [{"bus_id": "00000000:5E:00.0", "kernel_driver": "vfio-pci"}]
     assert severity({"gpu": {"bus": bus}}, "gpu_bound_elsewhere") == "warning"

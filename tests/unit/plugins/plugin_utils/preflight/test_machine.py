@@ -61,6 +61,92 @@ def test_where_little_or_nothing_is_wrong(host: dict[str, Any], code: str, sever
     assert severity(code, host) == severe
 
 
+def settings(**said: int) -> dict[str, Any]:
+    return {"kernel_settings": {name.replace("__", "."): value for name, value in said.items()}}
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "severe"),
+    [
+        (settings(vm__overcommit_memory=2), "kernel_settings_unfit", "warning"),
+        # 0 is the kernel's own choice, 1 what Redis asks for.
+        (settings(vm__overcommit_memory=1), "kernel_settings_unfit", ""),
+        ({**settings(vm__overcommit_memory=2), "container": "lxc"}, "kernel_settings_unfit", ""),
+        (settings(vm__panic_on_oom=2), "kernel_settings_unfit", "warning"),
+        ({**settings(kernel__pid_max=32768), "cpus": 48}, "kernel_settings_unfit", "warning"),
+        # What the kernel takes itself, and what systemd sets.
+        ({**settings(kernel__pid_max=32768), "cpus": 32}, "kernel_settings_unfit", ""),
+        ({**settings(kernel__pid_max=49152), "cpus": 48}, "kernel_settings_unfit", ""),
+        ({**settings(kernel__pid_max=4194304), "cpus": 256}, "kernel_settings_unfit", ""),
+        (settings(kernel__pid_max=32768), "kernel_settings_unfit", ""),
+        (
+            settings(net__netfilter__nf_conntrack_max=0, net__netfilter__nf_conntrack_count=0),
+            "connections_table_full",
+            "",
+        ),
+        (
+            settings(net__netfilter__nf_conntrack_max=100, net__netfilter__nf_conntrack_count=89),
+            "connections_table_full",
+            "",
+        ),
+        (
+            settings(net__netfilter__nf_conntrack_max=100, net__netfilter__nf_conntrack_count=90),
+            "connections_table_full",
+            "warning",
+        ),
+        ({"cpus": 64, "cpus_isolated": [62, 63]}, "cpu_isolated", ""),
+        ({"cpus": 64, "cpus_isolated": list(range(16))}, "cpu_isolated", "warning"),
+        ({"cpus": 64, "cpus_isolated": []}, "cpu_isolated", ""),
+        ({"boot_stops": ["/scratch"]}, "reboot_unsafe", "warning"),
+        ({"boot_stops": ["/scratch"], "container": "lxc"}, "reboot_unsafe", ""),
+    ],
+)
+def test_settings_of_the_kernel_and_the_next_boot(host: dict[str, Any], code: str, severe: str) -> None:
+    assert severity(code, host) == severe
+
+
+def test_a_passphrase_matters_where_nobody_is_there() -> None:
+    host = {"boot_passphrases": ["root"]}
+    assert severity("reboot_unsafe", host) == "warning"  # a driver will be installed
+    assert severity("reboot_unsafe", host, LOADED) == ""
+    assert severity("reboot_unsafe", host, driver_method="present") == ""
+    upgrades = {"automatic_upgrades": True, "automatic_reboot": True}
+    assert severity("reboot_unsafe", {**host, **upgrades}, LOADED) == "warning"
+
+
+@pytest.mark.parametrize(
+    ("more", "severe"),
+    [
+        ({"driver_method": "packages"}, "error"),
+        ({"driver_method": "auto"}, "error"),
+        # The installer builds without dkms, and so does the bundle.
+        ({"driver_method": "runfile"}, "warning"),
+        ({"driver_method": "auto", "offline": True}, "warning"),
+        ({"driver_method": "present"}, "warning"),
+    ],
+)
+def test_dkms_that_stops(more: dict[str, Any], severe: str) -> None:
+    host = {"dkms_broken": ["/var/lib/dkms/nvidia/390.48"]}
+    assert severity("dkms_broken", host, **more) == severe
+    assert severity("dkms_broken", host, LOADED, **more) == "warning"
+
+
+@pytest.mark.parametrize(
+    ("servers", "listeners", "offline", "found"),
+    [
+        (["127.0.0.53"], [], False, True),
+        (["127.0.0.53"], [{"port": 53}], False, False),
+        (["127.0.0.53", "10.0.0.53"], [], False, False),
+        (["::1"], [], False, True),
+        (["127.0.0.53"], None, False, False),
+        (["127.0.0.53"], [], True, False),
+    ],
+)
+def test_resolvers_on_the_host_itself(servers: list[str], listeners: Any, offline: bool, found: bool) -> None:
+    host = {"resolver": {"nameservers": servers, "search": [], "missing": ""}, "listeners": listeners}
+    assert (severity("resolver_missing", host, offline=offline) == "warning") is found
+
+
 def test_a_host_without_internet_needs_nobody_for_names() -> None:
     nobody = {"resolver": {"nameservers": [], "search": [], "missing": ""}}
     assert severity("resolver_missing", nobody, offline=True) == ""
@@ -123,3 +209,54 @@ def test_the_fabric(report: dict[str, Any], code: str, found: bool) -> None:
     host = {"modules": ["nvidia"], "kernel": "5.15.0-91-generic"}
     whole = {"rdma": [PORT], "found": {"host": host, "gpu": {"driver": driver}}, **report}
     assert (code in found_codes(whole)) is found
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ({}, False),
+        ({"mlx5_1": {"active": False}}, True),
+        # Slower ones are for storage, and NCCL uses none of them.
+        ({"mlx5_1": {"rate_gbps": 100.0}}, True),
+        # One host without any goes by sockets, and so do the others.
+        ({"mlx5_0": {"active": False}, "mlx5_1": {"active": False}}, False),
+    ],
+)
+def test_ports_that_another_host_has(second: dict[str, Any], found: bool) -> None:
+    ports = [{**PORT, "device": name, "rate_gbps": 400.0} for name in ("mlx5_0", "mlx5_1")]
+    assert ("rdma_ports_fewer" in found_codes({"rdma": ports, "second_rdma": second})) is found
+
+
+@pytest.mark.parametrize(
+    ("links", "found"),
+    [
+        ([(1, True), (2, True)], True),
+        ([(1, True), (1, True)], False),
+        ([(1, True), (2, False)], False),
+        ([(None, True), (2, True)], False),
+    ],
+)
+def test_links_of_a_bond(links: list[tuple[int | None, bool]], found: bool) -> None:
+    bond = {
+        "name": "bond0",
+        "addresses": ["10.0.0.N/24"],
+        "kind": "bond",
+        "up": True,
+        "members": ["a", "b"],
+        "mtu": 1500,
+        "speed_mbps": 10000,
+    }
+    members = [
+        {
+            "name": name,
+            "addresses": [],
+            "kind": "ethernet",
+            "master": "bond0",
+            "up": up,
+            "aggregator": group,
+            "mtu": 1500,
+            "speed_mbps": 10000,
+        }
+        for name, (group, up) in zip("ab", links, strict=True)
+    ]
+    assert ("bond_not_aggregated" in found_codes({"interfaces": [bond, *members]})) is found

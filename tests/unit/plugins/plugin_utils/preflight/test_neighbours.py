@@ -287,3 +287,196 @@ def test_in_a_container_the_processor_is_somebody_elses(code: str, host: dict[st
 def test_what_the_driver_says(source: str, problems: list[dict[str, str]], line: str, found: bool) -> None:
     gpu = {**LOADED, "source": source, "problems": problems, "kernel_log": ["NVRM: something else", line]}
     assert (severity("gpu_driver_said", {}, gpu) == "error") is found
+
+
+RUNNING = {"kernel": "5.14.0-503.11.1.el9_5.x86_64"}
+
+
+def lock(name: str, version: str) -> dict[str, Any]:
+    return {"package_locks": [{"name": name, "version": version, "path": "/etc/dnf/plugins/versionlock.list"}]}
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "code", "severe"),
+    [
+        (
+            {"package_sources_malformed": [{"said": "<html>", "path": "/a.list"}]},
+            {},
+            "package_source_unusable",
+            "error",
+        ),
+        (
+            {"package_sources_malformed": [{"said": "<html>", "path": "/a.list"}]},
+            DONE,
+            "package_source_unusable",
+            "warning",
+        ),
+        (
+            {"package_sources_malformed": [{"said": "<html>", "path": "/a.list"}]},
+            {"offline": True},
+            "package_source_unusable",
+            "",
+        ),
+        (
+            {"package_sources_malformed": [{"said": "<html>", "path": "/a.list"}]},
+            {"facts": RPM},
+            "package_source_unusable",
+            "",
+        ),
+        (
+            {"package_sources": [{**GONE, "url": "http://archive.debian.org/debian", "suite": "bullseye-backports"}]},
+            {},
+            "package_source_unusable",
+            "",
+        ),
+        (
+            {"package_sources": [{**GONE, "url": "http://deb.debian.org/debian", "suite": "bookworm-backports"}]},
+            {},
+            "package_source_unusable",
+            "",
+        ),
+        (
+            {"package_sources": [{**GONE, "url": "http://deb.debian.org/debian", "suite": "buster-backports"}]},
+            {},
+            "package_source_unusable",
+            "error",
+        ),
+        (
+            {"package_sources": [{**GONE, "url": "http://archive.ubuntu.com/ubuntu", "suite": "focal-backports"}]},
+            {},
+            "package_source_unusable",
+            "",
+        ),
+        ({"package_sources": []}, {"facts": RPM}, "package_sources_none", "error"),
+        ({"package_sources": []}, {"facts": RPM, "offline": True}, "package_sources_none", ""),
+        ({"package_sources": []}, {"facts": RPM, **DONE}, "package_sources_none", ""),
+        ({"package_sources": None}, {"facts": RPM}, "package_sources_none", ""),
+        ({"package_sources": []}, {}, "package_sources_none", ""),
+        ({"packages_readable": False}, {}, "package_database_broken", "error"),
+        ({"packages_readable": False}, DONE, "package_database_broken", "warning"),
+        ({"packages_readable": None}, {}, "package_database_broken", ""),
+        ({**RUNNING, **lock("kernel-devel", "5.14.0-503.11.1.el9_5")}, {"facts": RPM}, "packages_excluded", ""),
+        ({**RUNNING, **lock("kernel*", "5.14.0-503*")}, {"facts": RPM}, "packages_excluded", ""),
+        ({**RUNNING, **lock("kernel*", "5.14.0-362*")}, {"facts": RPM}, "packages_excluded", "error"),
+        (
+            {**RUNNING, **lock("kernel-devel", "5.14.0-362"), "packages": {"kernel-devel": "5.14.0"}},
+            {"facts": RPM},
+            "packages_excluded",
+            "",
+        ),
+        # A version that nobody asks for is as good as any.
+        (
+            {**RUNNING, **lock("docker-ce", "24.0.7-1.el9")},
+            {"facts": RPM, "docker_method": "repository"},
+            "packages_excluded",
+            "",
+        ),
+        (
+            {**RUNNING, **lock("docker-ce", "24.0.7-1.el9")},
+            {"facts": RPM, "docker_method": "repository", "docker_version": "28.5.1"},
+            "packages_excluded",
+            "error",
+        ),
+        ({**RUNNING, **lock("nvidia-driver", "570.195.03-1.el9")}, {"facts": RPM}, "packages_excluded", ""),
+    ],
+)
+def test_where_packages_come_from(host: dict[str, Any], more: dict[str, Any], code: str, severe: str) -> None:
+    assert severity(code, host, **more) == severe
+
+
+PROXIES = {"package_proxies": [{"said": "http://localhost:3142/", "path": "/etc/apt/apt.conf.d/01proxy"}]}
+OTHERS = [{"port": 22}]
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "severe"),
+    [
+        ({**PROXIES, "listeners": OTHERS}, {}, "error"),
+        ({**PROXIES, "listeners": OTHERS}, DONE, "warning"),
+        ({**PROXIES, "listeners": [{"port": 3142}]}, {}, ""),
+        ({**PROXIES, "listeners": OTHERS}, {"offline": True}, ""),
+        # Nobody looked who listens.
+        (PROXIES, {}, ""),
+        ({"package_proxies": [{"said": "http://proxy.example:3142", "path": "/p"}], "listeners": OTHERS}, {}, ""),
+        ({"package_proxies": [{"said": "http://localhost", "path": "/p"}], "listeners": OTHERS}, {}, ""),
+        ({"package_proxies": [{"said": "http://localhost:no", "path": "/p"}], "listeners": OTHERS}, {}, ""),
+        ({"engine": {"proxy": "http://127.0.0.1:7890"}, "listeners": OTHERS}, {}, "warning"),
+        # With a bundle the engine asks nobody.
+        ({"engine": {"proxy": "http://127.0.0.1:7890"}, "listeners": OTHERS}, {"pulls": False}, ""),
+        ({"environment_proxy": {"proxy": "127.0.0.1:7890"}, "listeners": OTHERS}, {}, "warning"),
+    ],
+)
+def test_proxies_on_the_host_itself(host: dict[str, Any], more: dict[str, Any], severe: str) -> None:
+    assert severity("proxy_silent", host, **more) == severe
+
+
+HELPER = {"docker_helper": {"program": "docker-credential-desktop", "path": "/root/.docker/config.json"}}
+CLOSED = {"engine": {"config": {"registry-mirrors": ["https://docker.mirrors.ustc.edu.cn/"]}}}
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "code", "severe"),
+    [
+        (HELPER, {}, "engine_login_helper_missing", "error"),
+        (HELPER, {"pulls": False}, "engine_login_helper_missing", ""),
+        (HELPER, {"registry_credentials": True}, "engine_login_helper_missing", ""),
+        (CLOSED, {}, "engine_mirror_gone", "warning"),
+        (CLOSED, {"pulls": False}, "engine_mirror_gone", ""),
+        (CLOSED, {"docker_registry_mirrors": ["https://mirror.example"]}, "engine_mirror_gone", ""),
+        ({"engine": {"config": {"registry-mirrors": ["https://mirrors.ustc.edu.cn"]}}}, {}, "engine_mirror_gone", ""),
+        (
+            {"engine": {"flags": {"authorization-plugins": {"said": "--authorization-plugin=opa", "path": "/u"}}}},
+            {},
+            "engine_authorization",
+            "warning",
+        ),
+        ({"toolkit_ldconfig_missing": "/sbin/ldconfig.real"}, {}, "toolkit_settings", "error"),
+        ({"toolkit_ldconfig_missing": ""}, {}, "toolkit_settings", ""),
+        ({"mounts": [{"path": "/opt/llm", "mount": "/d", "type": "ntfs3"}]}, {}, "host_dir_filesystem", "error"),
+        ({"mounts": [{"path": "/opt/llm", "mount": "/d", "type": "fuse.mergerfs"}]}, {}, "host_dir_filesystem", ""),
+        (
+            {
+                "mounts": [
+                    {"path": "/opt/llm", "mount": "/", "type": "xfs"},
+                    {"path": "/tmp", "mount": "/e", "type": "vfat"},
+                ]
+            },
+            {},
+            "host_dir_filesystem",
+            "",
+        ),
+    ],
+)
+def test_whom_the_engine_asks(host: dict[str, Any], more: dict[str, Any], code: str, severe: str) -> None:
+    assert severity(code, host, **more) == severe
+
+
+@pytest.mark.parametrize(
+    ("image", "state", "found"),
+    [
+        ("containrrr/watchtower", "running", True),
+        ("nickfedor/watchtower:1.11@sha256:aa", "running", True),
+        ("registry.example:5000/watchtower:latest", "running", True),
+        ("containrrr/watchtower", "exited", False),
+        ("org/watchtower-exporter:1", "running", False),
+    ],
+)
+def test_containers_that_renew_others(image: str, state: str, found: bool) -> None:
+    engine = {"containers": [{"id": "1", "name": "w", "image": image, "state": state}], "images": []}
+    assert (severity("containers_renewed", {}, facts={"llm_container_engine": engine}) == "warning") is found
+    assert severity("containers_renewed", {}, facts={"llm_container_engine": None}) == ""
+
+
+@pytest.mark.parametrize(
+    ("networks", "found"),
+    [
+        (["10.0.0.0/24"], False),
+        (["10.0.0.2", "10.0.0.1/32"], False),
+        (["10.9.0.0/16"], True),
+        (["nonsense"], True),
+        ([], True),
+    ],
+)
+def test_rules_that_let_in_the_other_hosts_before(networks: list[str], found: bool) -> None:
+    host = {"packet_filters": {"refuses": "nft: inet filter input", "lets_in": networks}}
+    assert ("packet_filter_refuses" in found_codes({"found": {"host": host}})) is found

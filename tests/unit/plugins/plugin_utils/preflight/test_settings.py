@@ -65,6 +65,7 @@ def test_all_that_is_known_of_a_host() -> None:
         "executor": "auto", "cpu_offload_gib": 4, "swap_space_gib": 8, "object_store_gib": 3,
         "driver_method": "runfile", "driver_version": "", "docker_method": "auto", "docker_version": None, "docker_address_pools": [],
         "docker_registry_mirrors": None, "docker_repository_url": None, "toolkit_method": None,
+        "pulls": False, "registry_credentials": False,
         "toolkit_repository_url": None, "power_limit_watts": 0, "host_dir": "/opt/llm",
         "offline": True, "services": [],
         "ports": {"vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002},
