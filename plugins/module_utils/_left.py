@@ -8,6 +8,8 @@ Runs on the host, so nothing here may fail because a file or a program is missin
 
 from __future__ import annotations
 
+import array
+import fcntl
 import fnmatch
 import glob
 import hashlib
@@ -88,6 +90,14 @@ class Helper(TypedDict, total=False):
     path: str
 
 
+class PortsHandedOut(TypedDict, total=False):
+    """Which ports the kernel gives to connections that go out, and which of them it does not (1,5-9); empty where it does not say."""
+
+    first: int
+    last: int
+    reserved: str
+
+
 class Left(PackageManager, Toolkit):
     """All of it."""
 
@@ -97,6 +107,11 @@ class Left(PackageManager, Toolkit):
     machine_id: str
     # By the name of the setting.
     kernel_settings: dict[str, int]
+    # How many addresses of its networks the kernel keeps (ARP).
+    neighbours: int
+    ports_handed_out: PortsHandedOut
+    # Files and folders of the below in which nobody may change anything (chattr +i or +a).
+    immutable: list[str]
     # integrity, confidentiality; empty where the kernel is not locked down.
     lockdown: str
     numa_nodes: int
@@ -124,10 +139,23 @@ class Left(PackageManager, Toolkit):
 KERNEL_SETTINGS = (
     *("kernel/modules_disabled", "kernel/numa_balancing", "kernel/pid_max", "kernel/hung_task_panic"),
     *("vm/overcommit_memory", "vm/panic_on_oom"),
-    *("net/netfilter/nf_conntrack_max", "net/netfilter/nf_conntrack_count"),
+    *("net/netfilter/nf_conntrack_max", "net/netfilter/nf_conntrack_count", "net/ipv4/neigh/default/gc_thresh3"),
 )
-# More than any machine has.
-MOST_CPUS = 1 << 16
+# What packages and roles change.
+CHANGED = (
+    "etc/passwd",
+    "etc/group",
+    "etc/shadow",
+    "etc/gshadow",
+    "etc/docker/daemon.json",
+    "etc/docker",
+    "etc",
+    "usr/bin",
+)
+# linux/fs.h: FS_IOC_GETFLAGS, FS_IMMUTABLE_FL and FS_APPEND_FL.
+_GET_FLAGS, _UNCHANGING = 0x80086601, 0x10 | 0x20
+# More processors than any machine has, and as many ports as there are.
+MOST_NUMBERS = 1 << 16
 # What x86-64-v2 adds (https://gitlab.com/x86-psABIs/x86-64-ABI, "Micro-Architecture Levels"), which numpy and the images of EL 9 ask for; and AVX and AVX2,
 # which programs of the engines use without asking. As /proc/cpuinfo calls them.
 CPU_FLAGS = ("ssse3", "sse4_1", "sse4_2", "popcnt", "cx16", "avx", "avx2")
@@ -180,19 +208,53 @@ def kernel_settings(proc_root: str) -> dict[str, int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def neighbours(proc_root: str) -> int:
+    """How many entries the kernel's table of neighbours has, below its heading."""
+    return max(len(read(proc_root, "net/arp").splitlines()) - 1, 0)
+
+
+def ports_handed_out(proc_root: str) -> PortsHandedOut:
+    """The range of ports for connections that go out, and what is left out of it."""
+    ends = [digits(word) for word in read(proc_root, "sys/net/ipv4/ip_local_port_range").split()]
+    if len(ends) != 2 or ends[0] is None or ends[1] is None:
+        return {}
+    reserved = read(proc_root, "sys/net/ipv4/ip_local_reserved_ports").strip()
+    return {"first": ends[0], "last": ends[1], "reserved": reserved}
+
+
+def immutable(root: str = "/") -> list[str]:
+    """What of the files and folders that packages and roles change has an attribute against changes (ioctl_iflags(2))."""
+    found = []
+    for name in CHANGED:
+        flags = array.array("l", [0])
+        try:
+            opened = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            fcntl.ioctl(opened, _GET_FLAGS, flags, True)
+        except OSError:
+            pass  # a file system without such attributes
+        finally:
+            os.close(opened)
+        if flags[0] & _UNCHANGING:
+            found.append("/" + name)
+    return found
+
+
 def lockdown(sysfs_root: str) -> str:
     """How far the kernel is locked down: the word in brackets."""
     said = re.search(r"\[(\w+)\]", read(sysfs_root, "kernel/security/lockdown"))
     return said.group(1) if said and said.group(1) != "none" else ""
 
 
-def cpu_list(text: str) -> list[int]:
-    """Numbers of processors as the kernel lists them: 0-3,8."""
+def number_list(text: str) -> list[int]:
+    """Numbers, as of processors or ports, as the kernel lists them: 0-3,8."""
     found: list[int] = []
     for part in text.strip().split(","):
         first, _dash, last = part.partition("-")
         ends = (digits(first), digits(last or first))
-        if ends[0] is not None and ends[1] is not None and ends[1] - ends[0] < MOST_CPUS:
+        if ends[0] is not None and ends[1] is not None and ends[1] - ends[0] < MOST_NUMBERS:
             found += range(ends[0], ends[1] + 1)
     return found
 
@@ -376,10 +438,13 @@ def left(programs: Programs, sysfs_root: str, proc_root: str = "/proc", root: st
         "container": container(proc_root, root),
         "machine_id": machine_id(root),
         "kernel_settings": kernel_settings(proc_root),
+        "neighbours": neighbours(proc_root),
+        "ports_handed_out": ports_handed_out(proc_root),
+        "immutable": immutable(root),
         "lockdown": lockdown(sysfs_root),
         "numa_nodes": len(glob.glob(os.path.join(sysfs_root, "devices/system/node/node[0-9]*"))),
-        "cpus": len(cpu_list(read(sysfs_root, "devices/system/cpu/online"))),
-        "cpus_isolated": cpu_list(read(sysfs_root, "devices/system/cpu/isolated")),
+        "cpus": len(number_list(read(sysfs_root, "devices/system/cpu/online"))),
+        "cpus_isolated": number_list(read(sysfs_root, "devices/system/cpu/isolated")),
         "cpu_missing": cpu_missing(proc_root),
         "blocked_modules": blocked_modules(proc_root, root),
         "module_options": module_options(root),

@@ -403,6 +403,19 @@ ansible_facts:
           description: Settings of the kernel that matter, and as C(lockdown) how far it is locked down, as C(numa_nodes) how many nodes it has.
           type: dict
           sample: {"kernel.modules_disabled": 0, "kernel.numa_balancing": 1}
+        neighbours:
+          description: How many addresses of hosts in its networks the kernel keeps.
+          type: int
+          sample: 12
+        ports_handed_out:
+          description: The C(first) and the C(last) port that the kernel gives to connections that go out, and which of them are C(reserved).
+          type: dict
+          sample: {"first": 32768, "last": 60999, "reserved": ""}
+        immutable:
+          description: Files and folders that packages and roles change, and that have an attribute against that (C(chattr)).
+          type: list
+          elements: str
+          sample: []
         cpu_missing:
           description: Which instructions the processor lacks of those that engines use.
           type: list

@@ -305,8 +305,8 @@ def hashes(report: Report) -> str:
     return ", ".join(asked)
 
 
-def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None, **more: Any) -> str:
-    """How severe a finding is on a host with one GPU; empty where nothing is found. ``more`` are settings, and as ``facts`` those of Ansible."""
+def finding(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A finding on a host with one GPU; empty where nothing is found. ``more`` are settings, and as ``facts`` those of Ansible."""
     facts = {
         "distribution": "Debian",
         "distribution_version": "12",
@@ -319,7 +319,12 @@ def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None,
         **more.pop("facts", {}),
     }
     result = check_hosts({"q": {"hosts": ["a"]}}, {"a": facts}, {"a": {"host": host, "gpu": gpu or {}, **more}}, LIMITS)
-    return next((one["severity"] for one in [*result["problems"], *result["warnings"]] if one["code"] == code), "")
+    return next((one for one in [*result["problems"], *result["warnings"]] if one["code"] == code), {})
+
+
+def severity(code: str, host: dict[str, Any], gpu: dict[str, Any] | None = None, **more: Any) -> str:
+    """How severe a finding is; empty where nothing is found."""
+    return str(finding(code, host, gpu, **more).get("severity", ""))
 
 
 def limits(report: Report) -> str:

@@ -241,6 +241,7 @@ _WHY = (
     ("timed out", "discover_timeout"),
     ("no route", "discover_timeout"),
     ("refused", "discover_refused"),
+    ("no valid sudoers", "discover_sudoers"),
     ("missing sudo password", "discover_sudo"),
     ("sudo", "discover_sudo"),
     ("python", "discover_python"),

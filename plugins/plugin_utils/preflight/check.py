@@ -44,6 +44,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.processes import (
     crash_findings,
+    handed_out_findings,
     port_findings,
     process_findings,
 )
@@ -83,7 +84,7 @@ HOST_RULES = (
 DEPLOYMENT_RULES = (parallelism_findings, twin_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (
     *(name_findings, disk_findings, inode_findings, memory_findings),
-    *(port_findings, process_findings, crash_findings),
+    *(port_findings, handed_out_findings, process_findings, crash_findings),
 )
 
 

@@ -98,15 +98,23 @@ def _settings(picture: Picture) -> Said:
                 yield {"value": f"{name}={value}", "setting": name, "reason": reason}
 
 
-# Connections are dropped where the table is full; what is in it goes up and down.
-CONNECTIONS_SHARE = 0.9
+# What is one more is dropped where a table is full; what is in it goes up and down.
+FULL_SHARE = 0.9
+# By the setting that says how much room there is: what the table holds.
+TABLES = {
+    "net.netfilter.nf_conntrack_max": "table_connections",
+    "net.ipv4.neigh.default.gc_thresh3": "table_neighbours",
+}
 
 
-def _connections(picture: Picture) -> Said:
+def _tables(picture: Picture) -> Said:
     said = picture.found.get("kernel_settings") or {}
-    count, most = (whole_number(said.get("net.netfilter.nf_conntrack_" + name)) for name in ("count", "max"))
-    if most and count >= most * CONNECTIONS_SHARE and is_of_the_machine(picture):
-        yield {"value": f"{count} / {most}"}
+    held = (said.get("net.netfilter.nf_conntrack_count"), picture.found.get("neighbours"))
+    for (setting, holds), count in zip(TABLES.items(), map(whole_number, held), strict=True):
+        most = whole_number(said.get(setting))
+        if most and count >= most * FULL_SHARE and is_of_the_machine(picture):
+            reason = message(holds, picture.hosts.lang)
+            yield {"value": f"{count} / {most}", "setting": setting, "reason": reason}
 
 
 def _hugepages(picture: Picture) -> Said:
@@ -220,7 +228,7 @@ MACHINE: Judgements = {
     "cpu_held_slow": _held_slow,
     "numa_balancing_on": _balancing,
     "kernel_settings_unfit": _settings,
-    "connections_table_full": _connections,
+    "kernel_table_full": _tables,
     "cpu_isolated": _isolated,
     "dkms_broken": _dkms,
     "reboot_unsafe": _reboot,

@@ -79,6 +79,14 @@ def _database(picture: Picture) -> Said:
         yield {"value": f"{program}: -", "severity": ERROR if installs(picture) else WARNING}
 
 
+def _immutable(picture: Picture) -> Said:
+    """Packages bring users and groups of their own, and the roles settings."""
+    paths = [str(path) for path in picture.found.get("immutable") or ()]
+    if paths:
+        severity = ERROR if installs(picture) else WARNING
+        yield {"value": picture.hosts.names(paths, 4), "path": paths[0], "severity": severity}
+
+
 def _unfinished(picture: Picture) -> Said:
     broken = [str(name) for name in picture.found.get("packages_broken") or ()]
     if broken:
@@ -140,6 +148,7 @@ PACKAGE_MANAGER: Judgements = {
     "package_source_unusable": _unusable,
     "package_sources_none": _none,
     "package_database_broken": _database,
+    "files_immutable": _immutable,
     "packages_unfinished": _unfinished,
     "packages_excluded": _excluded,
 }

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils._left import number_list
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import explain_log
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
 # Containers of this collection. What they hold, they may.
@@ -49,6 +50,22 @@ def port_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
                 yield hosts.finding(
                     "port_taken", [host], value, where, host=host, port=entry["port"], variable=variable or "-"
                 )
+
+
+def handed_out_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
+    """Ports of ours that the kernel may give to a connection that goes out; of a range of ports the next one is taken."""
+    said = hosts.found(host, "host").get("ports_handed_out") or {}
+    first, last = whole_number(said.get("first")), whole_number(said.get("last"))
+    executor = str(hosts.get(host, "executor") or "auto").replace("auto", "ray")
+    ports = deployment_ports(hosts.get(host, "ports") or {}, executor if len(deployment.members) > 1 else "none")
+    wanted = {
+        *(port.first for port in ports if port.first == port.last and (host == deployment.head or not port.head_only)),
+        *(whole_number(service["port"]) for service in hosts.get(host, "services") or ()),
+    }
+    inside = wanted.intersection(range(first, last + 1)).difference(number_list(str(said.get("reserved") or "")))
+    if inside:
+        numbers = ",".join(map(str, sorted(inside)))
+        yield hosts.finding("ports_handed_out", [host], value=f"{first}-{last}", host=host, ports=numbers)
 
 
 def _is_program(entry: Mapping[str, object], program: str) -> bool:

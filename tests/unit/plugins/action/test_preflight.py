@@ -73,9 +73,22 @@ ELSEWHERE += (
 )
 ELSEWHERE += ("package_sources_conflict", "reboot_by_upgrades", "gpus_given_by_others", "engine_too_old")
 ELSEWHERE += ("driver_blocked", "driver_options")
-ELSEWHERE += ("kernel_settings_unfit", "connections_table_full", "cpu_isolated", "dkms_broken", "reboot_unsafe")
+ELSEWHERE += (
+    "kernel_settings_unfit",
+    "kernel_table_full",
+    "files_immutable",
+    "cpu_isolated",
+    "dkms_broken",
+    "reboot_unsafe",
+)
 ELSEWHERE += ("package_source_unusable", "package_sources_none", "package_database_broken", "packages_excluded")
-ELSEWHERE += ("proxy_silent", "packet_filter_refuses", "host_dir_filesystem", "engine_mirror_gone", "containers_renewed")
+ELSEWHERE += (
+    "proxy_silent",
+    "packet_filter_refuses",
+    "host_dir_filesystem",
+    "engine_mirror_gone",
+    "containers_renewed",
+)
 ELSEWHERE += ("engine_authorization", "engine_login_helper_missing", "toolkit_settings", "bond_not_aggregated")
 
 

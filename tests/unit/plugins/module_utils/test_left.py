@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,38 @@ def test_nft_is_asked_only_where_its_module_is_loaded(tmp_path: Path) -> None:
     ("text", "count"), [("0-127\n", 128), ("0,2-3\n", 3), ("\n", 0), ("3-1", 0), ("0-99999999999", 0), ("x-2", 0)]
 )
 def test_numbers_of_processors(text: str, count: int) -> None:
-    assert len(left.cpu_list(text)) == count
+    assert len(left.number_list(text)) == count
+
+
+def test_tables_and_ports_of_the_kernel(tmp_path: Path) -> None:
+    assert (left.neighbours(str(tmp_path)), left.ports_handed_out(str(tmp_path))) == (0, {})
+    heading = "IP address       HW type     Flags       HW address            Mask     Device\n"
+    entry = "10.0.0.2         0x1         0x2         52:54:00:12:34:56     *        eth0\n"
+    ports = {
+        "sys/net/ipv4/ip_local_port_range": "1024\t65535\n",
+        "sys/net/ipv4/ip_local_reserved_ports": "8000,9000-9099\n",
+    }
+    plant(tmp_path, {"net/arp": heading + entry * 2, **ports})
+    assert left.neighbours(str(tmp_path)) == 2
+    assert left.ports_handed_out(str(tmp_path)) == {"first": 1024, "last": 65535, "reserved": "8000,9000-9099"}
+
+
+def test_what_nobody_may_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(tmp_path, {"etc/passwd": "", "etc/group": "", "etc/shadow": "", "usr/bin/true": ""})
+    # No test may give a file such an attribute, which only root can.
+    assert left.immutable(str(tmp_path)) == []
+    said = {"passwd": 0x80010, "group": 0x80020, "shadow": 0x80000, "etc": 0x80000}
+
+    def attributes(opened: int, request: int, flags: array.array[int], change: bool) -> int:
+        assert (request, change) == (0x80086601, True)
+        name = Path(f"/proc/self/fd/{opened}").resolve().name
+        if name not in said:
+            raise OSError("Inappropriate ioctl for device")
+        flags[0] = said[name]
+        return 0
+
+    monkeypatch.setattr(left.fcntl, "ioctl", attributes)
+    assert left.immutable(str(tmp_path)) == ["/etc/passwd", "/etc/group"]
 
 
 @pytest.mark.parametrize(

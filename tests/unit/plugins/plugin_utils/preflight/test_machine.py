@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.host_reports import found_codes, severity
+from tests.support.host_reports import finding, found_codes, severity
 
 LOADED = {"driver": {"loaded": "570.195.03", "installed": "570.195.03", "kernel_module": "open", "mismatch": False}}
 OFF = {"module": "nvidia", "said": "alias nvidia off", "path": "/lib/modprobe.d/b.conf", "wholly": True}
@@ -81,19 +81,24 @@ def settings(**said: int) -> dict[str, Any]:
         (settings(kernel__pid_max=32768), "kernel_settings_unfit", ""),
         (
             settings(net__netfilter__nf_conntrack_max=0, net__netfilter__nf_conntrack_count=0),
-            "connections_table_full",
+            "kernel_table_full",
             "",
         ),
         (
             settings(net__netfilter__nf_conntrack_max=100, net__netfilter__nf_conntrack_count=89),
-            "connections_table_full",
+            "kernel_table_full",
             "",
         ),
         (
             settings(net__netfilter__nf_conntrack_max=100, net__netfilter__nf_conntrack_count=90),
-            "connections_table_full",
+            "kernel_table_full",
             "warning",
         ),
+        # Without a number of connections there is no room for more either: 0 is as many as there are.
+        (settings(net__netfilter__nf_conntrack_count=90), "kernel_table_full", ""),
+        ({**settings(net__ipv4__neigh__default__gc_thresh3=1024), "neighbours": 921}, "kernel_table_full", ""),
+        ({**settings(net__ipv4__neigh__default__gc_thresh3=1024), "neighbours": 922}, "kernel_table_full", "warning"),
+        ({**settings(net__ipv4__neigh__default__gc_thresh3=0), "neighbours": 3}, "kernel_table_full", ""),
         ({"cpus": 64, "cpus_isolated": [62, 63]}, "cpu_isolated", ""),
         ({"cpus": 64, "cpus_isolated": list(range(16))}, "cpu_isolated", "warning"),
         ({"cpus": 64, "cpus_isolated": []}, "cpu_isolated", ""),
@@ -103,6 +108,30 @@ def settings(**said: int) -> dict[str, Any]:
 )
 def test_settings_of_the_kernel_and_the_next_boot(host: dict[str, Any], code: str, severe: str) -> None:
     assert severity(code, host) == severe
+
+
+@pytest.mark.parametrize(
+    ("said", "more", "ports"),
+    [
+        ({"first": 1024, "last": 65535, "reserved": ""}, {}, "8000,29502"),
+        ({"first": 1024, "last": 65535, "reserved": "7999-8001"}, {}, "29502"),
+        ({"first": 1024, "last": 65535, "reserved": "8000,29502"}, {}, ""),
+        # The kernel's own range, and one that others choose for more connections.
+        ({"first": 32768, "last": 60999, "reserved": ""}, {}, ""),
+        ({"first": 30000, "last": 65535, "reserved": ""}, {}, ""),
+        ({"first": 32768, "last": 60999, "reserved": ""}, {"ports": {"vllm_port": 40000}}, "40000"),
+        (
+            {"first": 9000, "last": 9999, "reserved": ""},
+            {"services": [{"port": 9100, "variable": "x", "program": ""}]},
+            "9100",
+        ),
+        ({}, {}, ""),
+    ],
+)
+def test_ports_that_the_kernel_gives_away(said: dict[str, Any], more: dict[str, Any], ports: str) -> None:
+    found = finding("ports_handed_out", {"ports_handed_out": said}, **more)
+    assert bool(found) is bool(ports)
+    assert not ports or f"({ports})" in found["what"]
 
 
 def test_a_passphrase_matters_where_nobody_is_there() -> None:
