@@ -9,10 +9,11 @@ import re
 import socket
 import threading
 import time
-from typing import Iterable, Iterator, TypedDict
+from typing import Iterable, Iterator, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import model_problems
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._shares import apart
 
 # Folders in which people keep models. Only what is below them is looked at, and what belongs to other file systems as well.
 PLACES = (
@@ -89,24 +90,27 @@ def reached(addresses: Iterable[str], seconds: float = CONNECT_SECONDS) -> list[
     return [address for address in asked if answered.get(address)]
 
 
-def weights(places: Iterable[str] = PLACES, seconds: float = SEARCH_SECONDS) -> Models:
-    """The models below some folders, searched for a while, and as many as are looked at."""
+def weights(
+    places: Iterable[str] = PLACES, seconds: float = SEARCH_SECONDS, shares_silent: Sequence[str] = ()
+) -> Models:
+    """The models below some folders, searched for a while, and as many as are looked at. Shares that do not answer are passed over."""
     deadline = time.monotonic() + seconds
     models: dict[str, Model] = {}
     for place in places:
-        for folder, files in _folders(place, deadline):
+        for folder, files in _folders(place, deadline, shares_silent):
             for model in _models_in(folder, files):
                 models.setdefault(os.path.realpath(model["path"]), model)
             if len(models) >= MOST_MODELS:
                 break
     found = sorted(models.values(), key=lambda model: model["path"])[:MOST_MODELS]
-    return {"models": found, "complete": time.monotonic() < deadline and len(models) < MOST_MODELS}
+    whole = time.monotonic() < deadline and len(models) < MOST_MODELS and not shares_silent
+    return {"models": found, "complete": whole}
 
 
-def disks(places: Iterable[str] = (*PLACES, "/var/lib/docker", "/")) -> list[Disk]:
+def disks(places: Iterable[str] = (*PLACES, "/var/lib/docker", "/"), shares_silent: Sequence[str] = ()) -> list[Disk]:
     """The file systems of these folders, each once."""
     found: dict[int, Disk] = {}
-    for place in places:
+    for place in apart(places, shares_silent):
         try:
             device, space = os.stat(place).st_dev, os.statvfs(place)
         except OSError:
@@ -116,10 +120,10 @@ def disks(places: Iterable[str] = (*PLACES, "/var/lib/docker", "/")) -> list[Dis
     return list(found.values())
 
 
-def _folders(place: str, deadline: float) -> Iterator[tuple[str, list[str]]]:
+def _folders(place: str, deadline: float, shares_silent: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """The folders below one, to a depth, with the names of their files."""
     # Hidden folders are passed over below a place, but a place may be one.
-    below = [(place, 0)]
+    below = [(folder, 0) for folder in apart([place], shares_silent)]
     while below and time.monotonic() < deadline:
         folder, depth = below.pop()
         files = []
@@ -127,7 +131,7 @@ def _folders(place: str, deadline: float) -> Iterator[tuple[str, list[str]]]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        if depth < DEPTH and not _IGNORED.match(entry.name):
+                        if depth < DEPTH and not _IGNORED.match(entry.name) and entry.path not in shares_silent:
                             below.append((entry.path, depth + 1))
                     else:
                         files.append(entry.name)

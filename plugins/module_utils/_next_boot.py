@@ -13,6 +13,7 @@ import re
 from typing import Iterator, Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._shares import TYPES
 
 
 class NextBoot(TypedDict):
@@ -28,7 +29,6 @@ class NextBoot(TypedDict):
 
 # systemd.mount(5): without one of these the boot waits for a file system, and ends in the emergency mode. Shares are waited for at another time.
 _OPTIONAL = re.compile(r"(?:^|,)(?:noauto|nofail|_netdev|x-systemd\.automount|comment=systemd\.automount)(?:,|$)")
-_SHARES = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "9p", "afs")
 # crypttab(5): what is opened without anybody, later than at boot, or anew each time.
 _OPENED = re.compile(r"(?:^|,)(?:noauto|nofail|_netdev|swap|tmp|tpm2-device=\S+|keyscript=\S+)(?:,|$|=)")
 # It binds a disk to a server or to the TPM, and crypttab does not say so.
@@ -50,7 +50,7 @@ def boot_stops(fstab: str, mounts: Mapping[str, object]) -> list[str]:
     needed = {
         place
         for place, kind, options in parse_fstab(fstab)
-        if kind != "swap" and not kind.startswith("fuse") and kind not in _SHARES and not _OPTIONAL.search(options)
+        if kind != "swap" and not kind.startswith("fuse") and kind not in TYPES and not _OPTIONAL.search(options)
     }
     return sorted(needed - set(mounts))
 

@@ -15,7 +15,7 @@ import os
 import platform
 import re
 import struct
-from typing import Iterable, Mapping, TypedDict
+from typing import Iterable, Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
@@ -37,6 +37,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._next_boot import Ne
 from ansible_collections.baremetal.llm.plugins.module_utils._package_manager import is_busy
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._shares import is_below, silent
 from ansible_collections.baremetal.llm.plugins.module_utils._storage import Remote, storage
 
 
@@ -110,6 +111,8 @@ class Picture(Compilers, Left, NextBoot):
     mounts: list[MountOf]
     # Where file systems belong that are mounted at boot, and are not.
     unmounted: list[str]
+    # Where shares are mounted whose server does not answer.
+    shares_silent: list[str]
     # Each with network and interface.
     routes: list[dict[str, str]]
     ssh_client: str
@@ -347,7 +350,9 @@ def installed_by(units: Mapping[str, str], dockerd: str, root: str = "/") -> str
     return "static" if dockerd.startswith("/usr/local/") else "packages"
 
 
-def mounts_of(programs: Programs, paths: Iterable[str], text: str, sysfs_root: str = "/sys") -> list[MountOf]:
+def mounts_of(
+    programs: Programs, paths: Iterable[str], text: str, sysfs_root: str = "/sys", shares_silent: Sequence[str] = ()
+) -> list[MountOf]:
     """The file system of each of these folders: where it is mounted, of which type, with which options."""
     mounts = parse_mounts(text)
     found: list[MountOf] = []
@@ -361,7 +366,7 @@ def mounts_of(programs: Programs, paths: Iterable[str], text: str, sysfs_root: s
                 "mount": place,
                 **entry,
                 "ftype": ftype,
-                "label": label_of(path),
+                "label": "" if is_below(path, shares_silent) else label_of(path),
                 "temporary": is_temporary(place, text, sysfs_root),
             }
         )
@@ -377,6 +382,7 @@ def picture(
     packages, held = parse_packages(listing)
     driver = parse_driver_packages(listing)
     mounts = read(proc_root, "mounts")
+    no_answer = silent({place: entry["type"] for place, entry in parse_mounts(mounts).items()})
     shown = programs.answer("systemctl", "show", "--property=Id,LoadState,ActiveState", *UNITS)
     units = parse_units(shown)
     engine = engine_state(programs, units)
@@ -392,7 +398,8 @@ def picture(
         "packages_broken": [] if is_busy(proc_root, base) else driver["broken"],
         "units": units,
         "masked": sorted(parse_units(shown, "masked")),
-        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts, sysfs_root),
+        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts, sysfs_root, no_answer),
+        "shares_silent": no_answer,
         "unmounted": unmounted(read(base, "etc/fstab"), parse_mounts(mounts)),
         "routes": parse_routes(read(proc_root, "net/route")),
         "ssh_client": ssh_client(proc_root, os.getpid()),

@@ -318,6 +318,11 @@ ansible_facts:
           type: list
           elements: str
           sample: []
+        shares_silent:
+          description: Where shares are mounted whose server does not answer; none of them is looked at any further.
+          type: list
+          elements: str
+          sample: []
         boot_stops:
           description: Those of them without which the next boot stops; shares and what has the option C(nofail) are none.
           type: list
@@ -663,7 +668,7 @@ import glob
 import os
 import re
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import default_collectors
@@ -696,6 +701,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import sealed_secrets
 from ansible_collections.baremetal.llm.plugins.module_utils._served import NAME, pins, read_served, summary
+from ansible_collections.baremetal.llm.plugins.module_utils._shares import apart, is_below
 
 # As ansible.builtin.setup has it.
 MINIMAL_SUBSET = frozenset(
@@ -846,6 +852,8 @@ def gather(module: AnsibleModule) -> Facts:
     runs = host_facts("/proc", sysfs_root, containers, processes)
     host = picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or "")
     docker_root = options["docker_root"] or host["engine"]["data_root"] or "/var/lib/docker"
+    no_answer = host["shares_silent"]
+    needs = [need for need in options["needs"] if not is_below(str(need["directory"]), no_answer)]
     return {
         **facts_for_roles(gpus),
         **network(sysfs_root),
@@ -857,36 +865,39 @@ def gather(module: AnsibleModule) -> Facts:
         },
         "llm_memory_mib": runs["memory"]["total_mib"],
         "llm_host": {**runs, **host},
-        "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
+        "llm_disks": measure_disks(needs, image_root(host["engine"], docker_root)),
         "llm_firewall": {"firewalld": firewalld(programs), "ufw": ufw()},
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_container_engine": engine,
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
-        **discovered(options, programs),
-        **living(options, programs, docker_root, logged),
+        **discovered(options, programs, no_answer),
+        **living(options, programs, docker_root, logged, no_answer),
         **of_environments(options, programs),
         **of_earlier_runs(options, Host(programs, gpus)),
     }
 
 
-def discovered(options: Mapping[str, object], programs: Programs) -> Facts:
+def discovered(options: Mapping[str, object], programs: Programs, no_answer: Sequence[str]) -> Facts:
     """What is asked of a host that no inventory describes yet."""
     if not options["discover"]:
         return {}
     there = reached(texts(options["reach"]))
-    return {"llm_discovered": {"versions": versions(programs), "reached": there, "disks": disks(), **weights()}}
+    found = {"disks": disks(shares_silent=no_answer), **weights(shares_silent=no_answer)}
+    return {"llm_discovered": {"versions": versions(programs), "reached": there, **found}}
 
 
-def living(options: dict[str, Any], programs: Programs, docker_root: str, logged: list[Xid] | None) -> Facts:
-    """What runs at this moment, where it is asked for; ``logged`` are the errors of cards."""
+def living(
+    options: dict[str, Any], programs: Programs, docker_root: str, logged: list[Xid] | None, no_answer: Sequence[str]
+) -> Facts:
+    """What runs at this moment, where it is asked for; ``logged`` are the errors of cards, ``no_answer`` shares that are not looked at."""
     asked = options["live"]
     if not asked:
         return {}
     # Of a deployment without some of its hosts, another one may be the head.
     remembered = mapping(network_state(options["state_file"] or "").get("absent"))
     head = asked["head"] or bool(remembered.get("hosts"))
-    places = [docker_root, options["host_dir"], *asked["places"]]
+    places = apart([docker_root, options["host_dir"], *asked["places"]], no_answer)
     return {"llm_live": look({**asked, "head": head, "places": places}, programs, logged)}
 
 

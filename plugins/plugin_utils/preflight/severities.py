@@ -68,6 +68,7 @@ CHECKS: dict[str, Check] = {
     "clock_differs": Check(ERROR, "preflight_clock_limit_seconds"),
     "mount_noexec": Check(ERROR, "llm_host_dir"),
     "mount_read_only": Check(ERROR, "llm_host_dir"),
+    "share_silent": Check(WARNING),
     "mount_missing": Check(ERROR, "llm_host_dir"),
     "disk_temporary": Check(WARNING, "llm_host_dir"),
     "selinux_host_dir": Check(WARNING, "llm_host_dir"),

@@ -87,6 +87,14 @@ def _shared(picture: Picture) -> Said:
             yield {"value": f"{entry['mount']}: {kind}", "path": entry["path"]}
 
 
+def _silent_share(picture: Picture) -> Said:
+    """Whatever looks at such a share hangs; a run does where it has to put something there."""
+    silent = [str(place) for place in picture.found.get("shares_silent") or ()]
+    if silent:
+        needed = any(entry.get("mount") in silent for entry in (*_of_engine(picture), *_of_host_dir(picture)))
+        yield {"value": picture.hosts.names(silent, 4), "path": silent[0], "severity": ERROR if needed else WARNING}
+
+
 # What keeps neither owners nor modes nor links.
 NO_OWNERS = ("vfat", "exfat", "ntfs", "ntfs3", "fuseblk", "fuse.exfat", "fuse.ntfs", "fuse.ntfs-3g")
 
@@ -376,6 +384,7 @@ SURROUNDINGS: Judgements = {
     "host_dir_shared": _shared,
     "host_dir_filesystem": _without_owners,
     "host_dir_in_memory": _in_memory,
+    "share_silent": _silent_share,
     "mount_read_only": _read_only,
     "mount_missing": _missing_mount,
     "disk_temporary": _temporary,
