@@ -241,6 +241,8 @@ _WHY = (
     ("timed out", "discover_timeout"),
     ("no route", "discover_timeout"),
     ("refused", "discover_refused"),
+    ("connection closed by", "discover_closed"),
+    ("connection reset by", "discover_closed"),
     ("no valid sudoers", "discover_sudoers"),
     ("missing sudo password", "discover_sudo"),
     ("sudo", "discover_sudo"),
