@@ -883,8 +883,8 @@ def discovered(options: Mapping[str, object], programs: Programs, no_answer: Seq
     if not options["discover"]:
         return {}
     there = reached(texts(options["reach"]))
-    found = {"disks": disks(shares_silent=no_answer), **weights(shares_silent=no_answer)}
-    return {"llm_discovered": {"versions": versions(programs), "reached": there, **found}}
+    models, space = weights(shares_silent=no_answer), disks(shares_silent=no_answer)
+    return {"llm_discovered": {"versions": versions(programs), "reached": there, "disks": space, **models}}
 
 
 def living(

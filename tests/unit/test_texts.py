@@ -82,11 +82,15 @@ EXCEPTIONS = (
         "plugins/plugin_utils/inventory/discover.py",
         r"^(illegal variable|ambiguous output|account|not permitted|system is|no matching|too long) ",
     ),
-    # What nvidia-smi, the driver and iptables print, what a cloud calls a disk, and addresses of repositories.
+    ("plugins/plugin_utils/inventory/discover.py", r"^(too many|connection|no valid) "),
+    # What nvidia-smi, the driver, iptables and nft print, what a cloud calls a disk, and addresses of repositories.
     ("plugins/module_utils/_gpu.py", r"^infoROM is corrupted$|^\^no answer within|NVRM: "),
-    ("plugins/module_utils/_left.py", r"^\^(-A |:)INPUT "),
+    (
+        "plugins/module_utils/_left.py",
+        r"^\^(-A |:)INPUT |^\^table |^\^\\s\*(type filter|ip saddr) |^\(\?:counter packets ",
+    ),
     ("plugins/module_utils/_picture.py", r"^Amazon EC2 "),
-    ("plugins/plugin_utils/preflight/packages.py", r"^//apt"),
+    ("plugins/plugin_utils/preflight/packages.py", r"^//apt|-backports\("),
     ("plugins/plugin_utils/preflight/cards.py", r"WPR2|GFW|firmware/|power cables|off the bus|GSP"),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What the driver logs, and what nvidia-smi prints of NVLinks.
