@@ -159,13 +159,13 @@ def kernels(root: str = "/") -> dict[str, bool]:
     return {name: bool(module_paths(name, root)) for name in sorted(names)}
 
 
-def module_key(programs: Programs, release: str, root: str = "/") -> ModuleKey:
+def module_key(programs: Programs, release: str, root: str = "/", proc_root: str = "/proc") -> ModuleKey:
     """Who signed the driver's module for the running kernel, and whether the kernel or the firmware knows that key; None where nobody tells."""
     paths = module_paths(release, root)
     if not paths:
         return {}
     signer = programs.answer("modinfo", "--field=signer", paths[0]).strip()
-    keys = read("/proc/keys") + programs.answer("mokutil", "--list-enrolled")
+    keys = read(proc_root, "keys") + programs.answer("mokutil", "--list-enrolled")
     known = signer in keys if signer and keys.strip() else False if not signer else None
     return {"path": paths[0], "signer": signer, "known": known}
 

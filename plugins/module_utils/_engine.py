@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import socket
 import urllib.parse
 from typing import Any, Iterator, TypedDict
@@ -16,6 +17,11 @@ LABELS = "baremetal.llm."
 # Says "true" of a container that is started when somebody asks for its server.
 ON_REQUEST = LABELS + "on_request"
 ENGINE_SOCKET = "/run/docker.sock"
+
+
+def socket_below(root: str) -> str:
+    """That of a host whose files are below a folder."""
+    return os.path.join(root, ENGINE_SOCKET.lstrip("/"))
 
 
 class Container(TypedDict):

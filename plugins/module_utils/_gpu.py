@@ -828,7 +828,7 @@ def _list_cards(programs: Programs, smi: str) -> tuple[str | None, str]:
     return out, ""
 
 
-def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> HostGpus:
+def read_gpus(programs: Programs, sysfs_root: str, proc_root: str, root: str = "/") -> HostGpus:
     """The GPUs and the driver of this host."""
     answers: dict[str, str | None] = {}
     failure = ""
@@ -839,8 +839,9 @@ def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> HostGpus:
             for what, words in MORE_QUESTIONS.items():
                 status, out, _err = programs.run([smi, *words])
                 answers[what] = out if status == 0 else None
-    facts = gpu_facts(answers, pci_gpus(sysfs_root), driver_facts(proc_root), nvswitches(sysfs_root), failure)
-    return {**facts, "device_nodes": device_nodes()}
+    driver = driver_facts(proc_root, root)
+    facts = gpu_facts(answers, pci_gpus(sysfs_root), driver, nvswitches(sysfs_root), failure)
+    return {**facts, "device_nodes": device_nodes(os.path.join(root, "dev"))}
 
 
 def kernel_log(programs: Programs) -> list[str]:

@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._content import digi
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import check_sockets
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
+    kernel_release,
     lasting,
     listening_sockets,
     own_unit,
@@ -214,7 +215,7 @@ def host_facts(
     processes = Processes(proc_root, containers)
     name = socket.gethostname()
     return {
-        "kernel": os.uname().release,
+        "kernel": kernel_release(proc_root),
         "memory": parse_memory(read(proc_root, "meminfo")),
         "shm_mib": shm_mib(),
         "name": {"name": name, "addresses": name_addresses(name)},

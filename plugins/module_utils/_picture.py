@@ -29,13 +29,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import 
     secure_boot,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import parse_packages as parse_driver_packages
-from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine, socket_below
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
 from ansible_collections.baremetal.llm.plugins.module_utils._left import Left, left
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
 from ansible_collections.baremetal.llm.plugins.module_utils._next_boot import NextBoot, next_boot, parse_fstab
 from ansible_collections.baremetal.llm.plugins.module_utils._package_manager import is_busy
-from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import kernel_release, read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._shares import is_below, silent
 from ansible_collections.baremetal.llm.plugins.module_utils._storage import Remote, storage
@@ -294,27 +294,30 @@ def parse_routes(text: str) -> list[dict[str, str]]:
     return found
 
 
-def missing_runtimes(config: Mapping[str, object], programs: Programs) -> list[str]:
+def missing_runtimes(config: Mapping[str, object], programs: Programs, root: str = "/") -> list[str]:
     """The runtimes of daemon.json whose program is not there."""
     runtimes = config.get("runtimes")
     found = []
     for name, said in runtimes.items() if isinstance(runtimes, dict) else ():
         path = str(said.get("path") or "") if isinstance(said, dict) else ""
-        there = os.path.exists(path) if path.startswith("/") else bool(programs.path(path)) if path else True
+        if path.startswith("/"):
+            there = os.path.exists(os.path.join(root, path.lstrip("/")))
+        else:
+            there = bool(programs.path(path)) if path else True
         if not there:
             found.append(str(name))
     return sorted(found)
 
 
-def product() -> str:
+def product(root: str = "/") -> str:
     """What the engine calls itself: Podman's answers to the same questions, and is another one."""
-    parts = (ask_engine("/version") or {}).get("Components") or [{}]
+    parts = (ask_engine("/version", socket_below(root)) or {}).get("Components") or [{}]
     return str(parts[0].get("Name") or "") if isinstance(parts[0], dict) else ""
 
 
 def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") -> Engine:
     """How Docker came to the host, what it is told by flags and by its file, and what it says of itself."""
-    info = ask_engine("/info") or {}
+    info = ask_engine("/info", socket_below(root)) or {}
     status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or [] if len(pair) == 2}
     security = " ".join(str(each) for each in info.get("SecurityOptions") or [])
     try:
@@ -327,7 +330,7 @@ def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") 
         "flags": read_flags(programs),
         "config": config,
         "version": str(info.get("ServerVersion") or ""),
-        "product": product() if info else "",
+        "product": product(root) if info else "",
         "swarm": str((info.get("Swarm") or {}).get("LocalNodeState") or ""),
         "storage_driver": str(info.get("Driver") or ""),
         "d_type": {"true": True, "false": False}.get(status.get("Supports d_type", "").lower()),
@@ -335,7 +338,7 @@ def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") 
         "data_root": str(info.get("DockerRootDir") or config.get("data-root") or ""),
         "userns": "name=userns" in security,
         "rootless": "name=rootless" in security,
-        "missing_runtimes": missing_runtimes(config, programs),
+        "missing_runtimes": missing_runtimes(config, programs, root),
         "proxy": str(info.get("HttpsProxy") or info.get("HttpProxy") or ""),
         "no_proxy": str(info.get("NoProxy") or ""),
     }
@@ -351,7 +354,12 @@ def installed_by(units: Mapping[str, str], dockerd: str, root: str = "/") -> str
 
 
 def mounts_of(
-    programs: Programs, paths: Iterable[str], text: str, sysfs_root: str = "/sys", shares_silent: Sequence[str] = ()
+    programs: Programs,
+    paths: Iterable[str],
+    text: str,
+    sysfs_root: str = "/sys",
+    shares_silent: Sequence[str] = (),
+    root: str = "/",
 ) -> list[MountOf]:
     """The file system of each of these folders: where it is mounted, of which type, with which options."""
     mounts = parse_mounts(text)
@@ -367,7 +375,7 @@ def mounts_of(
                 **entry,
                 "ftype": ftype,
                 "label": "" if is_below(path, shares_silent) else label_of(path),
-                "temporary": is_temporary(place, text, sysfs_root),
+                "temporary": is_temporary(place, text, sysfs_root, root),
             }
         )
     return found
@@ -377,7 +385,7 @@ def picture(
     programs: Programs, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc", base: str = "/"
 ) -> Picture:
     """All of it, for the fact llm_host."""
-    release = platform.release()
+    release = kernel_release(proc_root)
     listing = list_packages(programs)
     packages, held = parse_packages(listing)
     driver = parse_driver_packages(listing)
@@ -385,7 +393,7 @@ def picture(
     no_answer = silent({place: entry["type"] for place, entry in parse_mounts(mounts).items()})
     shown = programs.answer("systemctl", "show", "--property=Id,LoadState,ActiveState", *UNITS)
     units = parse_units(shown)
-    engine = engine_state(programs, units)
+    engine = engine_state(programs, units, base)
     root = docker_root or engine["data_root"] or "/var/lib/docker"
     loaded = {line.split(" ")[0] for line in read(proc_root, "modules").splitlines()}
     manager = re.search(r"(\d+(?:\.\d+)+)", programs.answer("nv-fabricmanager", "--version"))
@@ -398,14 +406,14 @@ def picture(
         "packages_broken": [] if is_busy(proc_root, base) else driver["broken"],
         "units": units,
         "masked": sorted(parse_units(shown, "masked")),
-        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts, sysfs_root, no_answer),
+        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts, sysfs_root, no_answer, base),
         "shares_silent": no_answer,
         "unmounted": unmounted(read(base, "etc/fstab"), parse_mounts(mounts)),
         "routes": parse_routes(read(proc_root, "net/route")),
         "ssh_client": ssh_client(proc_root, os.getpid()),
         "modules": sorted(loaded.intersection(MODULES)),
         "secure_boot": boot,
-        "module": module_key(programs, release) if boot else {},
+        "module": module_key(programs, release, base, proc_root) if boot else {},
         "kernels": kernels(base),
         "boot": boot_room(mounts, base),
         "driver_packages": driver["packages"],
@@ -417,7 +425,7 @@ def picture(
         "cgroup": 2 if os.path.exists(os.path.join(sysfs_root, "fs/cgroup/cgroup.controllers")) else 1,
         "python": platform.python_version(),
         "dnf": any(importlib.util.find_spec(name) for name in ("dnf", "libdnf5")),
-        **compilers(programs, release),
+        **compilers(programs, release, base),
         **next_boot(parse_mounts(mounts), base),
         **left(programs, sysfs_root, proc_root, base),
     }

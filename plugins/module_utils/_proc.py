@@ -49,6 +49,11 @@ def read(*parts: str) -> str:
         return ""
 
 
+def kernel_release(proc: str) -> str:
+    """That of the running kernel, as uname(2) tells it."""
+    return read(proc, "sys/kernel/osrelease").strip()
+
+
 def parse_listening(text: str) -> list[Socket]:
     """The listening sockets of a /proc/net/tcp or tcp6."""
     found = []

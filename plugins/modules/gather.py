@@ -678,7 +678,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _journal
 from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json, texts
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
-from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine, socket_below
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES, PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import environments
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
@@ -744,16 +744,18 @@ def system(module: AnsibleModule) -> dict[str, object]:
     return found
 
 
-def network(sysfs_root: str) -> Facts:
+def network(
+    sysfs_root: str, proc_root: str = "/proc", addresses: Mapping[int, Sequence[str]] | None = None, root: str = "/"
+) -> Facts:
     """Interfaces and RDMA devices, and who listens."""
-    found = nic_facts(sysfs_root)
+    found = nic_facts(sysfs_root, proc_root, addresses)
     dynamic = found["dynamic_ports"]
     return {
         "llm_nics_found": found["interfaces"],
         "llm_rdma_found": found["rdma"],
         "llm_dynamic_ports": dynamic,
-        "llm_ssh_ports": ssh_ports(),
-        "llm_foreign_ports": foreign_ports(dynamic["first"], dynamic["last"]),
+        "llm_ssh_ports": ssh_ports(proc_root),
+        "llm_foreign_ports": foreign_ports(dynamic["first"], dynamic["last"], proc_root, socket_below(root)),
     }
 
 
@@ -837,26 +839,29 @@ def first_line(path: str) -> str:
         return ""
 
 
-def gather(module: AnsibleModule) -> Facts:
-    """All of it."""
-    options = module.params
-    sysfs_root = options["sysfs_root"]
-    programs = Programs(module)
+def gather(
+    options: dict[str, Any],
+    programs: Programs,
+    root: str = "/",
+    addresses: Mapping[int, Sequence[str]] | None = None,
+) -> Facts:
+    """All of it. Tests have the files of a host below another ``root``, and its ``addresses`` by the index of the interface."""
+    sysfs_root, proc_root = options["sysfs_root"], os.path.join(root, "proc")
     gpu_sysfs_root = options["gpu_sysfs_root"] or sysfs_root
-    gpus, bus = read_gpus(programs, gpu_sysfs_root, "/proc"), bus_facts(gpu_sysfs_root)
+    gpus, bus = read_gpus(programs, gpu_sysfs_root, proc_root, root), bus_facts(gpu_sysfs_root)
     logged = xids(programs) if bus or options["live"] else None
     silent = bus and (gpus["source"] != "nvidia-smi" or gpus["problems"])
-    engine = read_engine()
+    engine = read_engine(socket_below(root))
     containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
     processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))
-    runs = host_facts("/proc", sysfs_root, containers, processes)
-    host = picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or "")
+    runs = host_facts(proc_root, sysfs_root, containers, processes)
+    host = picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or "", proc_root, root)
     docker_root = options["docker_root"] or host["engine"]["data_root"] or "/var/lib/docker"
     no_answer = host["shares_silent"]
     needs = [need for need in options["needs"] if not is_below(str(need["directory"]), no_answer)]
     return {
         **facts_for_roles(gpus),
-        **network(sysfs_root),
+        **network(sysfs_root, proc_root, addresses, root),
         "llm_gpu": {
             **gpus,
             "bus": bus,
@@ -866,10 +871,13 @@ def gather(module: AnsibleModule) -> Facts:
         "llm_memory_mib": runs["memory"]["total_mib"],
         "llm_host": {**runs, **host},
         "llm_disks": measure_disks(needs, image_root(host["engine"], docker_root)),
-        "llm_firewall": {"firewalld": firewalld(programs), "ufw": ufw()},
+        "llm_firewall": {
+            "firewalld": firewalld(programs),
+            "ufw": ufw(os.path.join(root, "etc/ufw/ufw.conf"), os.path.join(root, "etc/default/ufw")),
+        },
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_container_engine": engine,
-        "llm_server_units": server_units(),
+        "llm_server_units": server_units(os.path.join(root, "etc/systemd/system")),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs, no_answer),
         **living(options, programs, docker_root, logged, no_answer),
@@ -995,7 +1003,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    facts = {**system(module), **gather(module)}
+    facts = {**system(module), **gather(module.params, Programs(module))}
     challenge = module.params["challenge"]
     seals = sealed_secrets(os.path.join(deployment_dir(module.params), "secrets"), challenge) if challenge else {}
     # The clock is read last: nothing but the way back lies between it and the controller's.
