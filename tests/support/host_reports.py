@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils import _gpu, _pci, _picture
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.docker import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
@@ -198,21 +199,25 @@ def agreed(report: Report) -> str:
     return "" if found == report["network"] else found
 
 
-class Recorded:
-    """Programs of a host that answer what they answered there."""
+class Recorded(Programs):
+    """Programs of a host that answer what they answered there, by how the command begins."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
-        self.answers = answers
+        words = {tuple(asked.split(" ")): out for asked, out in answers.items()}
+        self.places = {Path(asked[0]).name: asked[0] for asked in words}
+        self.answers = {" ".join([Path(asked[0]).name, *asked[1:]]): out for asked, out in words.items()}
 
     def path(self, name: str) -> str:
-        return f"/usr/bin/{name}" if name in self.answers else ""
+        return str(Path("/usr/bin", self.places[name])) if name in self.places else ""
 
-    def run(self, words: list[str]) -> tuple[int, str, str]:
-        out = self.answers[Path(words[0]).name]
+    def run(self, command: list[str], must_succeed: bool = False) -> tuple[int, str, str]:
+        said = " ".join([Path(command[0]).name, *command[1:]])
+        fitting = [
+            asked for asked in self.answers if asked.split(" ")[0] == said.split(" ")[0] and said.startswith(asked)
+        ]
+        out = self.answers[max(fitting, key=len)] if fitting else ""
+        assert out or not must_succeed, said
         return (0, out, "") if out else (9, "", "failed")
-
-    def answer(self, name: str, *_words: str) -> str:
-        return self.answers.get(name, "")
 
 
 # Two cards without NVLink that are said to reach each other, as nvidia-smi prints that.

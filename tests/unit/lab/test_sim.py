@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import io
 import json
 import os
 import re
@@ -14,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import types
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -25,6 +21,7 @@ import yaml
 from lab.sim.hardware import GPU_MODELS, hardware, pci_tree
 from lab.sim.runfile import build_runfile, runfile_bytes
 from lab.sim.toolkit import PROGRAMS, build_toolkit, toolkit_bytes
+from tests.support import lab_smi
 from tests.support.each import check_each
 
 # Installers and programs of the lab in processes.
@@ -68,22 +65,9 @@ def install(
     return run(root, "/bin/sh", runfiles / f"NVIDIA-Linux-x86_64-{version}.run", *options, status=status)
 
 
-@functools.cache
-def program(source: str) -> types.CodeType:
-    return compile(source, "nvidia-smi", "exec")
-
-
 def smi(root: Path, *arguments: str, status: int = 0) -> str:
-    """What the host's own nvidia-smi prints, run in this process: to start one takes far longer than to answer."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        patch.setenv("LAB_ROOT", str(root))
-        patch.setattr(sys, "argv", ["nvidia-smi", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            exec(program((root / "usr/bin/nvidia-smi").read_text()), {"__name__": "__main__"})
-    assert (ended.value.code or 0) == status, out.getvalue() + err.getvalue()
-    assert err.getvalue() == ""
-    return out.getvalue()
+    """What the host's own nvidia-smi prints."""
+    return lab_smi.answer(root, *arguments, status=status, program=root / "usr/bin/nvidia-smi")
 
 
 @pytest.fixture(scope="module")
