@@ -40,7 +40,16 @@ _OTHER_NAMES = (
     "nvidia-cudnn*",
     "nvidia-vaapi-driver",
     "*-nouveau*",
+    # The firmware that nouveau loads, as EL and Debian 13 call it.
     "nvidia-gpu-firmware",
+    "firmware-nvidia-graphics",
+    # Kernels that Ubuntu makes for machines of NVIDIA, and what belongs to them; the driver's modules for them are linux-modules-nvidia-*.
+    "linux-nvidia*",
+    "linux-image-*",
+    "linux-headers-*",
+    "linux-tools-*",
+    "linux-modules-[0-9]*",
+    "linux-modules-extra-*",
     "baremetal-llm-*",
 )
 

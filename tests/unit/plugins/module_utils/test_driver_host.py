@@ -47,6 +47,13 @@ def test_no_listing_breaks_it(text: str) -> None:
         ("nvidia-cuda-toolkit", False),
         ("xserver-xorg-video-nouveau", False),
         ("libcudart12", False),
+        ("firmware-nvidia-graphics", False),
+        ("linux-modules-nvidia-570-server-5.15.0-1078-nvidia", True),
+        ("linux-objects-nvidia-570-6.8.0-87-generic", True),
+        ("linux-image-5.15.0-1078-nvidia", False),
+        ("linux-headers-5.15.0-1078-nvidia", False),
+        ("linux-modules-5.15.0-1078-nvidia", False),
+        ("linux-nvidia-tools-common", False),
     ],
 )
 def test_names_of_packages(name: str, part: bool) -> None:
