@@ -60,6 +60,8 @@ class PacketFilters(TypedDict):
     refuses: str
     # Networks from which the same rules let everything in.
     lets_in: list[str]
+    # What firewalld writes its rules with, as its settings say it: nftables or iptables; empty where they do not.
+    firewalld: str
 
 
 class Removed(TypedDict):
@@ -388,13 +390,14 @@ def refuses_natively(ruleset: str) -> tuple[str, list[str]]:
     return "", []
 
 
-def packet_filters(programs: Programs, proc_root: str) -> PacketFilters:
+def packet_filters(programs: Programs, proc_root: str, root: str = "/") -> PacketFilters:
     """Whether both interfaces of the kernel are in use: rules of the one are not seen in the other, and a packet has to pass both.
 
     ``iptables-save`` alone asks for no table that is not there, so that none comes to be by the question.
     """
     program = re.search(r"\((nf_tables|legacy)\)", programs.answer("iptables", "--version"))
     said, networks = refuses(programs.answer("iptables-save"))
+    backend = re.search(r"^\s*FirewallBackend\s*=\s*(\w+)", read(root, "etc/firewalld/firewalld.conf"), re.M)
     # To ask nft would load its module.
     if not said and re.search(r"^nf_tables ", read(proc_root, "modules"), re.M):
         said, networks = refuses_natively(programs.answer("nft", "list", "ruleset"))
@@ -403,6 +406,7 @@ def packet_filters(programs: Programs, proc_root: str) -> PacketFilters:
         "program": program.group(1) if program else "",
         "refuses": said,
         "lets_in": networks,
+        "firewalld": backend.group(1) if backend else "",
     }
 
 
@@ -455,7 +459,7 @@ def left(programs: Programs, sysfs_root: str, proc_root: str = "/proc", root: st
         "resolver": resolver(root),
         "docker_helper": docker_helper(programs, root),
         "environment_proxy": environment_proxy(root),
-        "packet_filters": packet_filters(programs, proc_root),
+        "packet_filters": packet_filters(programs, proc_root, root),
         "automatic_reboot": automatic_reboot(root),
         "clock_synchronized": synchronized(programs),
         **package_manager(root),

@@ -123,6 +123,7 @@ class Picture(Compilers, Left, NextBoot):
     kernels: dict[str, bool]
     boot: Boot
     driver_packages: dict[str, str]
+    # Those of them that nobody renews by himself: held, or left out of the automatic upgrades.
     driver_held: list[str]
     automatic_upgrades: bool
     apparmor: dict[str, bool]
@@ -167,6 +168,11 @@ CONTAINERD_ROOT = "/var/lib/containerd"
 _TEMPORARY_FILE, _TEMPORARY_MODEL = "DATALOSS_WARNING_README.txt", "Amazon EC2 NVMe Instance Storage"
 _SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
 _ROUTE_UP = 0x1
+# Comments of apt's settings, and the packages that unattended-upgrades leaves alone: patterns that names begin with.
+_APT_COMMENT = re.compile(r"^\s*(//|#).*$", re.M)
+_LEFT_OUT = re.compile(
+    r"Unattended-Upgrade::Package-Blacklist\s*\{(.*?)\}|Unattended-Upgrade::Package-Blacklist::\s*(\".*?\")", re.S
+)
 _UPGRADES = re.compile(r'^\s*APT::Periodic::Unattended-Upgrade\s+"?(\d+)"?\s*;', re.M)
 
 
@@ -235,6 +241,19 @@ def automatic_upgrades(listing: str, units: Mapping[str, str], root: str = "/") 
     return bool(said) and said[-1] != "0"
 
 
+def left_out(names: Iterable[str], root: str = "/") -> list[str]:
+    """Those of some packages that the settings of unattended-upgrades name as packages to be left alone."""
+    texts = (read(path) for path in sorted(glob.glob(os.path.join(root, "etc/apt/apt.conf.d/*"))))
+    lists = [part for text in texts for found in _LEFT_OUT.findall(_APT_COMMENT.sub("", text)) for part in found]
+    patterns = []
+    for said in re.findall(r'"([^"]+)"', "\n".join(lists)):
+        try:
+            patterns.append(re.compile(said))
+        except re.error:
+            continue  # unattended-upgrades ends with an error then
+    return [name for name in names if any(pattern.match(name) for pattern in patterns)]
+
+
 def boot_room(mounts_text: str, root: str = "/") -> Boot:
     """How much room kernels and initial RAM disks have, where that is a file system of its own."""
     if "/boot" not in parse_mounts(mounts_text):
@@ -294,17 +313,20 @@ def parse_routes(text: str) -> list[dict[str, str]]:
     return found
 
 
+def _is_there(path: str, programs: Programs, root: str) -> bool:
+    """Whether there is a program, by its path or by its name."""
+    if path.startswith("/"):
+        return os.path.exists(os.path.join(root, path.lstrip("/")))
+    return bool(programs.path(path))
+
+
 def missing_runtimes(config: Mapping[str, object], programs: Programs, root: str = "/") -> list[str]:
     """The runtimes of daemon.json whose program is not there."""
     runtimes = config.get("runtimes")
     found = []
     for name, said in runtimes.items() if isinstance(runtimes, dict) else ():
         path = str(said.get("path") or "") if isinstance(said, dict) else ""
-        if path.startswith("/"):
-            there = os.path.exists(os.path.join(root, path.lstrip("/")))
-        else:
-            there = bool(programs.path(path)) if path else True
-        if not there:
+        if path and not _is_there(path, programs, root):
             found.append(str(name))
     return sorted(found)
 
@@ -417,7 +439,7 @@ def picture(
         "kernels": kernels(base),
         "boot": boot_room(mounts, base),
         "driver_packages": driver["packages"],
-        "driver_held": driver["held"],
+        "driver_held": sorted({*driver["held"], *left_out(driver["packages"], base)}),
         "automatic_upgrades": automatic_upgrades(listing, units, base),
         "apparmor": apparmor(programs, sysfs_root),
         "storage": storage(mounts, sysfs_root),

@@ -366,7 +366,7 @@ ansible_facts:
           type: dict
           sample: {"mount": "/boot", "free_mib": 210}
         driver_packages:
-          description: Versions of the driver's packages, and as C(driver_held) those of them that are held.
+          description: Versions of the driver's packages, and as C(driver_held) those of them that are held, or left out of automatic upgrades.
           type: dict
           sample: {"libnvidia-compute-570": "570.195.03-0ubuntu1"}
         automatic_upgrades:
@@ -516,10 +516,11 @@ ansible_facts:
           sample: true
         packet_filters:
           description:
-            - The tables of the old packet filter (C(legacy)), and which one the C(program) iptables writes into, V(nf_tables) or V(legacy).
+            - The tables of the old packet filter (C(legacy)), which one the C(program) iptables writes into, V(nf_tables) or V(legacy), and what C(firewalld)
+              writes with, as its settings say it.
             - What C(refuses) packets that no rule lets in, a rule, a policy or a chain of nftables, and the networks that the same rules let in (C(lets_in)).
           type: dict
-          sample: {"legacy": [], "program": "nf_tables", "refuses": "", "lets_in": []}
+          sample: {"legacy": [], "program": "nf_tables", "refuses": "", "lets_in": [], "firewalld": "nftables"}
         automatic_reboot:
           description: Whether the host may reboot after packages were renewed.
           type: bool

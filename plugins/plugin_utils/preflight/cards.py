@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import BAD
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import numbers_in, whole_number
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import CONSUMER, Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
 # More than the driver keeps for itself on any card, and than an idle desktop draws with.
@@ -38,7 +38,7 @@ def _host_of_vgpus(picture: Picture) -> Said:
 def _held(picture: Picture) -> Said:
     """Memory that is in use though no process computes. Of a card that is divided or virtual the driver lists no process, and a desktop draws with it."""
     seen = picture.found.get("gpu_processes") or picture.found.get("services")
-    if seen or picture.units.get("display-manager.service") == "active":
+    if seen or picture.has_desktop:
         return
     held = {
         _index(gpu, at): f"{used} MiB"
@@ -106,14 +106,11 @@ def _said(picture: Picture) -> Said:
 
 
 # -- the driver's files ------------------------------------------------------------------------------------------------
-_CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
-
-
 def _foreign_library(picture: Picture) -> Said:
     """Libraries of another driver than the loaded one. Those for compatibility work with an older driver, on cards for data centers."""
     if not picture.driver or (picture.gpu.get("driver") or {}).get("mismatch"):
         return
-    consumer = any(_CONSUMER.search(str(gpu.get("name"))) for gpu in picture.gpus)
+    consumer = any(CONSUMER.search(str(gpu.get("name"))) for gpu in picture.gpus)
     for entry in picture.found.get("driver_libraries") or ():
         version, path = str(entry.get("version") or ""), str(entry["path"])
         compatible = "/compat/" in path and numbers_in(version) > numbers_in(picture.driver) and not consumer

@@ -18,7 +18,11 @@ _MENDED_BY_DRIVER = ("nvidia_smi_failed", "nvidia_smi_unreadable", "driver_misma
 def driver_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
     """What was found wrong when the GPUs were read."""
     kept = hosts.get(host, "driver_method") == "present"
+    declared = hosts.declared_gpus(host) or ()
     for entry in hosts.found(host, "gpu").get("problems") or ():
+        # The inventory says already what they are.
+        if entry["code"] == "unknown_pci_device" and len(declared) == len(hosts.gpus(host)):
+            continue
         code = entry["code"] if entry["code"] in CHECKS else "gpu_problem"
         severity = ERROR if kept and code in _MENDED_BY_DRIVER else ""
         yield hosts.finding(code, [host], value=str(entry["detail"]), severity=severity, host=host)

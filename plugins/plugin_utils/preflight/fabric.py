@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts impo
     whole_number,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network import ports_of_nccl
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import CONSUMER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
 # States of a port of InfiniBand whose link is up and to which no subnet manager has given an address (IBTA, PortState).
@@ -27,8 +27,6 @@ WAITING = ("INIT", "ARMED")
 PEER_MODULES = ("nvidia_peermem", "nv_peer_mem")
 # Without them the open modules of the driver do it from this kernel on, by DMA-BUF (NCCL, src/transport/net_ib.cc).
 DMA_BUF_KERNEL = (5, 12)
-# Cards that no other device may read.
-_CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
 # By host the ports of RDMA that NCCL will use.
 Used = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -130,7 +128,7 @@ def _direct(hosts: Hosts, deployment: Deployment, _agreed: Agreed, used: Used) -
     for host in deployment.seen:
         modules = hosts.found(host, "host").get("modules")
         names = [str(gpu.get("name")) for gpu in hosts.own_gpus(host)]
-        can = names and not any(_CONSUMER.search(name) for name in names)
+        can = names and not any(CONSUMER.search(name) for name in names)
         ports = used.get(host, ())
         if modules is None or not can or not ports or not hosts.loaded_driver(host):
             continue

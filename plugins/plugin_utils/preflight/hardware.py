@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import DEB, MANAGERS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import amount, numbers_in, whole_number
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import CONSUMER, Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
@@ -146,11 +146,12 @@ def _over_pcie(picture: Picture) -> set[str]:
 
 
 def _reached(picture: Picture) -> set[str]:
-    """The cards that another device reads over PCIe: another card, or with RDMA between several hosts one of the network."""
+    """The cards that another device reads over PCIe: another card, or with RDMA between several hosts one of the network, where the card lets it."""
     ports = picture.hosts.facts[picture.name].get("llm_rdma_found") or ()
+    reached = _over_pcie(picture)
     if len(picture.deployment.members) > 1 and any(port.get("active") for port in ports):
-        return {str(gpu.get("bus_id")) for gpu in picture.gpus}
-    return _over_pcie(picture)
+        reached |= {str(gpu.get("bus_id")) for gpu in picture.gpus if not CONSUMER.search(str(gpu.get("name")))}
+    return reached
 
 
 def _iommu(picture: Picture) -> Said:
@@ -193,7 +194,9 @@ def _persistence(picture: Picture) -> Said:
     cards = [
         str(gpu.get("index", at)) for at, gpu in enumerate(picture.gpus) if gpu.get("persistence_enabled") is False
     ]
-    if cards and picture.driver and picture.keeps_driver:
+    # What draws on a card keeps the driver awake.
+    drawn = picture.has_desktop and any(whole_number(gpu.get("memory_used_mib")) for gpu in picture.gpus)
+    if cards and picture.driver and picture.keeps_driver and not drawn:
         yield {"value": picture.hosts.names(cards)}
 
 

@@ -12,6 +12,7 @@ messages.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
@@ -32,7 +33,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.surroundin
 ENGINE_CONFLICTS = ("containerd", "runc", "podman-docker")
 # What the engine takes its networks from where nobody says otherwise, in this order (moby, libnetwork/ipamutils/utils.go).
 DEFAULT_POOLS = tuple(f"172.{number}.0.0/16" for number in range(17, 32))
-_DOCKER_NETWORKS = ("docker", "br-", "veth")
+# Not every bridge with such a beginning is the engine's: sites have their br-lan, br-mgmt and br-ex.
+_DOCKER_NETWORKS = re.compile(r"docker\d*|docker_gwbridge|br-[0-9a-f]{12}|veth\w*")
 # Each layer is a whole copy with vfs; devicemapper and aufs are gone since Docker 25 and 24.
 POOR_STORAGE = ("vfs", "devicemapper", "aufs")
 # Labels of folders from which systemd may start nothing.
@@ -132,10 +134,14 @@ def _networks(texts: Iterable[object]) -> list[ipaddress.IPv4Network]:
     return found
 
 
+def _of_docker(interface: object) -> bool:
+    return bool(_DOCKER_NETWORKS.fullmatch(str(interface)))
+
+
 def bridge_networks(picture: Picture) -> list[ipaddress.IPv4Network]:
     """The networks that the engine has, or the one that it will take first: of its pools the first that no route of the host overlaps."""
     routes = picture.found.get("routes") or ()
-    own = _networks(entry["network"] for entry in routes if str(entry["interface"]).startswith(_DOCKER_NETWORKS))
+    own = _networks(entry["network"] for entry in routes if _of_docker(entry["interface"]))
     if own or picture.config.get("bip") or picture.config.get("bridge"):
         return own or _networks([picture.config.get("bip")])
     asked = picture.hosts.get(picture.name, "docker_address_pools") or picture.config.get("default-address-pools")
@@ -156,7 +162,7 @@ def _pools(picture: Picture) -> Said:
         str(address).split("/", maxsplit=1)[0]: host
         for host, facts in picture.hosts.facts.items()
         for nic in facts.get("llm_nics_found") or ()
-        if host != picture.name and not str(nic.get("name")).startswith((*_DOCKER_NETWORKS, "lo"))
+        if host != picture.name and not _of_docker(nic.get("name")) and nic.get("name") != "lo"
         for address in nic.get("addresses") or ()
     }
     client = str(picture.found.get("ssh_client") or "")
@@ -166,9 +172,7 @@ def _pools(picture: Picture) -> Said:
             if any(network.supernet_of(one) for one in _networks([address])):
                 yield {"value": f"{network}", "hidden": f"{address} ({who})", "severity": ERROR}
                 return
-    routes = [
-        entry for entry in picture.found.get("routes") or () if not str(entry["interface"]).startswith(_DOCKER_NETWORKS)
-    ]
+    routes = [entry for entry in picture.found.get("routes") or () if not _of_docker(entry["interface"])]
     for network in mine:
         for entry in routes:
             if any(network.overlaps(one) for one in _networks([entry["network"]])):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts impo
 
 # What a judgement yields: the values of its message, and where it is another than the table's, the severity.
 Said = Iterator[dict[str, Any]]
+# Cards that no other device may read.
+CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
+DESKTOP = "display-manager.service"
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,10 @@ class Picture:
     def lacks_driver(self) -> bool:
         """Whether no driver is loaded, and one is to be installed."""
         return not self.driver and self.hosts.get(self.name, "driver_method") != PRESENT
+
+    @property
+    def has_desktop(self) -> bool:
+        return self.units.get(DESKTOP) == "active"
 
     @property
     def is_podman(self) -> bool:

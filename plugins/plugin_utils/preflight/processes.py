@@ -10,7 +10,9 @@ from ansible_collections.baremetal.llm.plugins.module_utils._left import number_
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import explain_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.cards import HELD_MIB
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts, whole_number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import DESKTOP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
 # Containers of this collection. What they hold, they may.
@@ -83,7 +85,10 @@ def process_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findin
         yield hosts.finding("service_foreign", [host], value=hosts.names(said, 4), host=host)
     known = {entry["pid"] for entry in services}
     on_gpus = [entry for entry in found.get("gpu_processes") or () if not _is_ours(entry)]
-    busy = [_process(entry, hosts.lang) for entry in on_gpus if entry["pid"] not in known]
+    # Programs that draw are listed, too, as far as they compute for it; what computes for itself takes more.
+    desktop = (found.get("units") or {}).get(DESKTOP) == "active"
+    drawing = {entry["pid"] for entry in on_gpus if desktop and 0 < whole_number(entry.get("used_mib")) < HELD_MIB}
+    busy = [_process(entry, hosts.lang) for entry in on_gpus if entry["pid"] not in known | drawing]
     if busy:
         yield hosts.finding("gpu_busy", [host], value=hosts.names(busy, 4), host=host)
 

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import numbers_in
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.packages import installs
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import DESKTOP, Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
 # What cannot be the upper part of an overlay (https://docs.kernel.org/filesystems/overlayfs.html): shares, FUSE, and overlays themselves.
@@ -275,7 +275,8 @@ def _filters(picture: Picture) -> Said:
     found = picture.found.get("packet_filters") or {}
     tables = [str(table) for table in found.get("legacy") or ()]
     firewalls = picture.hosts.facts[picture.name].get("llm_firewall") or {}
-    zones = bool((firewalls.get("firewalld") or {}).get("running"))
+    # firewalld writes into the new tables, unless it is told to let iptables write.
+    zones = bool((firewalls.get("firewalld") or {}).get("running")) and found.get("firewalld") != "iptables"
     program = str(found.get("program") or "")
     mixed = (program == "nf_tables" and tables) or (program == "legacy" and zones)
     if mixed and not picture.found.get("container"):
@@ -375,8 +376,8 @@ def _fapolicyd(picture: Picture) -> Said:
 
 def _sleep(picture: Picture) -> Said:
     # A masked unit is none that was found.
-    if picture.units.get("display-manager.service") == "active" and "sleep.target" in picture.units:
-        yield {"value": "display-manager.service, sleep.target"}
+    if picture.has_desktop and "sleep.target" in picture.units:
+        yield {"value": f"{DESKTOP}, sleep.target"}
 
 
 SURROUNDINGS: Judgements = {

@@ -479,10 +479,10 @@ def test_what_the_driver_says_in_the_kernels_log() -> None:
         bad,
         "nvidia 0000:01:00.0: loading /lib/firmware/nvidia/570.133.20/gsp_ga10x.bin failed with error -4",
     ]
-    assert kernel_log(Recorded({"journalctl": "\n".join(lines)})) == [bad, lines[4]]  # type: ignore[arg-type]
-    assert kernel_log(Recorded({})) == []  # type: ignore[arg-type]
+    assert kernel_log(Recorded({"journalctl": "\n".join(lines)})) == [bad, lines[4]]
+    assert kernel_log(Recorded({})) == []
     many = "\n".join(f"NVRM: {number}" + "x" * 400 for number in range(30))
-    found = kernel_log(Recorded({"journalctl": many}))  # type: ignore[arg-type]
+    found = kernel_log(Recorded({"journalctl": many}))
     assert len(found) == 20
     assert found[-1].startswith("NVRM: 29x")
     assert max(map(len, found)) == 300

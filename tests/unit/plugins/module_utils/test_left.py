@@ -124,12 +124,26 @@ def test_hosts_that_reboot_by_themselves(tmp_path: Path, tree: dict[str, str], e
 
 
 def test_a_host_that_tells_nothing(tmp_path: Path) -> None:
-    found = left.left(Recorded({}), str(tmp_path / "sys"), str(tmp_path / "proc"), str(tmp_path))  # type: ignore[arg-type]
+    found = left.left(Recorded({}), str(tmp_path / "sys"), str(tmp_path / "proc"), str(tmp_path))
     assert not any(
         value for name, value in found.items() if name not in ("resolver", "packet_filters", "kernel_settings")
     )
-    assert found["packet_filters"] == {"legacy": [], "program": "", "refuses": "", "lets_in": []}
+    nothing = {"legacy": [], "program": "", "refuses": "", "lets_in": [], "firewalld": ""}
+    assert found["packet_filters"] == nothing
     assert found["kernel_settings"] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "backend"),
+    [
+        ("FirewallBackend=iptables\n", "iptables"),
+        ("# FirewallBackend=iptables\nFirewallBackend = nftables\n", "nftables"),
+    ],
+)
+def test_what_firewalld_writes_with(tmp_path: Path, text: str, backend: str) -> None:
+    plant(tmp_path, {"etc/firewalld/firewalld.conf": text})
+    found = left.packet_filters(Recorded({}), str(tmp_path / "proc"), str(tmp_path))
+    assert found["firewalld"] == backend
 
 
 @pytest.mark.parametrize(

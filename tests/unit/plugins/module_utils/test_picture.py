@@ -180,6 +180,28 @@ def test_whether_packages_are_renewed_by_themselves(
     assert picture.automatic_upgrades(listing, units, str(tmp_path)) is automatic
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            'Unattended-Upgrade::Package-Blacklist {\n  "nvidia-";\n  "libnvidia-";\n};\n',
+            ["libnvidia-compute-570", "nvidia-utils-570"],
+        ),
+        ('Unattended-Upgrade::Package-Blacklist {\n//  "nvidia-";\n#  "libnvidia";\n};\n', []),
+        ('Unattended-Upgrade::Package-Blacklist:: "nvidia-utils";\n', ["nvidia-utils-570"]),
+        # A pattern is compared with the beginning of a name, and one that is none is nobody's.
+        (
+            'Unattended-Upgrade::Package-Blacklist { "compute"; "("; ".*-570$"; };\n',
+            ["libnvidia-compute-570", "nvidia-utils-570"],
+        ),
+        ('Unattended-Upgrade::Allowed-Origins { "nvidia-"; };\n', []),
+    ],
+)
+def test_what_automatic_upgrades_leave_alone(tmp_path: Path, text: str, names: list[str]) -> None:
+    plant(tmp_path, {"etc/apt/apt.conf.d/50unattended-upgrades": text})
+    assert picture.left_out(["libnvidia-compute-570", "nvidia-utils-570"], str(tmp_path)) == names
+
+
 def test_room_for_kernels_where_they_have_a_file_system(tmp_path: Path) -> None:
     (tmp_path / "boot").mkdir()
     assert picture.boot_room(MOUNTS, str(tmp_path)) == {}

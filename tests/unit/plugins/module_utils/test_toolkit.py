@@ -63,8 +63,8 @@ def test_libraries_that_the_loader_finds_first(tmp_path: Path) -> None:
             "usr/lib64/libnvidia-ml.so.1": "no link",
         },
     )
-    assert toolkit.driver_libraries(Recorded({"ldconfig": CACHE}), str(tmp_path)) == [  # type: ignore[arg-type]
+    assert toolkit.driver_libraries(Recorded({"ldconfig": CACHE}), str(tmp_path)) == [
         {"name": "libcuda.so.1", "path": "/usr/local/cuda-13.0/compat/libcuda.so.1", "version": "580.65.06"},
         {"name": "libnvidia-ml.so.1", "path": "/usr/lib64/libnvidia-ml.so.1", "version": ""},
     ]
-    assert toolkit.driver_libraries(Recorded({}), str(tmp_path)) == []  # type: ignore[arg-type]
+    assert toolkit.driver_libraries(Recorded({}), str(tmp_path)) == []

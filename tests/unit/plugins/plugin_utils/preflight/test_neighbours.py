@@ -242,6 +242,64 @@ def test_file_systems_that_are_not_mounted(unmounted: list[str], engine: dict[st
     assert (severity("mount_missing", {"unmounted": unmounted, "engine": engine}) == "error") is found
 
 
+@pytest.mark.parametrize(("backend", "found"), [("", True), ("nftables", True), ("iptables", False)])
+def test_a_firewalld_that_writes_with_the_same_program(backend: str, found: bool) -> None:
+    host = {"packet_filters": {"legacy": ["filter"], "program": "legacy", "firewalld": backend}}
+    report = {"found": {"host": host}, "facts": {"llm_firewall": {"firewalld": {"running": True}}}}
+    assert ("packet_filters_mixed" in found_codes(report)) is found
+
+
+@pytest.mark.parametrize(
+    ("bridge", "found"), [("br-lan", False), ("br-ex", False), ("br-0123456789ab", True), ("docker0", True)]
+)
+def test_a_bridge_of_the_site_is_no_network_of_the_engine(bridge: str, found: bool) -> None:
+    host = {"ssh_client": "10.0.0.250", "routes": [{"network": "10.0.0.0/24", "interface": bridge}]}
+    assert ("engine_pools_overlap" in found_codes({"alone": True, "found": {"host": host}})) is found
+
+
+@pytest.mark.parametrize(
+    ("desktop", "used", "found"),
+    [("active", 62, False), ("active", 2048, True), ("active", None, True), ("", 62, True)],
+)
+def test_programs_that_a_desktop_draws_with(desktop: str, used: int | None, found: bool) -> None:
+    process = {"pid": 5, "process": "gnome-text-editor", "used_mib": used, "container": ""}
+    host = {"units": {"display-manager.service": desktop}, "gpu_processes": [process]}
+    assert ("gpu_busy" in found_codes({"alone": True, "found": {"host": host}})) is found
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"), [(None, True), ([{"name": "NVIDIA GeForce RTX 3090"}], False), ([{}, {}], True)]
+)
+def test_cards_of_an_unknown_kind_that_the_inventory_names(declared: list[dict[str, str]] | None, found: bool) -> None:
+    gpu = {
+        "problems": [
+            {"code": "unknown_pci_device", "detail": "the NVIDIA device 2204 at x is not in the table of GPUs"}
+        ]
+    }
+    report = {"alone": True, "found": {"gpu": gpu}, "settings": {"gpus": declared}}
+    assert ("unknown_pci_device" in found_codes(report)) is found
+
+
+@pytest.mark.parametrize(("used", "found"), [(0, True), (None, True), (612, False)])
+def test_a_desktop_on_a_card_keeps_the_driver_awake(used: int | None, found: bool) -> None:
+    host = {"units": {"display-manager.service": "active"}}
+    report = {
+        "alone": True,
+        "found": {"host": host, "gpu": LOADED},
+        "gpus": {"persistence_enabled": False, "memory_used_mib": used},
+    }
+    assert ("gpu_persistence_off" in found_codes(report)) is found
+
+
+@pytest.mark.parametrize(("name", "found"), [("NVIDIA GeForce RTX 4090", False), ("NVIDIA L40S", True)])
+def test_cards_that_no_other_device_may_read(name: str, found: bool) -> None:
+    seat = {"bus_id": "x", "redirecting": ["0000:10:00.0"], "iommu": "DMA-FQ"}
+    port = {"device": "mlx5_0", "port": 1, "active": True, "link_layer": "Ethernet", "interface": "eth0", "gids": []}
+    report = {"found": {"gpu": {"bus": [seat]}}, "gpus": {"name": name, "compute_capability": "8.9"}, "rdma": [port]}
+    codes = found_codes(report)
+    assert ("iommu_translates" in codes, "pci_redirects" in codes) == (found, found)
+
+
 @pytest.mark.parametrize(
     ("firewalls", "alone", "found"),
     [
