@@ -23,6 +23,7 @@ from typing import Any
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils import _gpu, _picture
 from ansible_collections.baremetal.llm.plugins.modules import gather
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import GPUS, as_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import check_arguments
 
@@ -44,10 +45,19 @@ _FIRST_PID = 5_000_000
 
 _WHOLE = {"disks", "docker"}
 
+# What gather is not asked for here.
+UNASKED = dict.fromkeys(
+    (
+        *("gpu_sysfs_root", "state_file", "lock_file", "records_dir", "deployment_dir", "live", "discover"),
+        *("docker_root", "python", "base_python"),
+    )
+)
+
 Fleet = Mapping[str, Any]
 Host = dict[str, Any]
 
 
+@functools.cache
 def fleets() -> list[Fleet]:
     found: list[Fleet] = yaml.safe_load(FLEETS.read_text(encoding="utf-8"))["fleets"]
     return found
@@ -272,7 +282,12 @@ def files_of(host: Host, content: Mapping[str, Any]) -> dict[str, Any]:
 def login(host: Host) -> dict[str, Any]:
     """This process, as the one of the login that gather runs in."""
     said = f"SSH_CONNECTION={host['ssh_client']} 50122 {host['ssh_client']} 22"
-    return {"pid": os.getpid(), "name": "python3", "environ": said, "cgroup": "/user.slice/user-0.slice/session-4.scope"}
+    return {
+        "pid": os.getpid(),
+        "name": "python3",
+        "environ": said,
+        "cgroup": "/user.slice/user-0.slice/session-4.scope",
+    }
 
 
 # -- programs ----------------------------------------------------------------------------------------------------------
@@ -319,7 +334,10 @@ def engine(root: Path, docker: Mapping[str, Any] | None) -> Iterator[None]:
         "/version": {"Components": [{"Name": docker.get("product", "Engine")}]},
         "/containers/json": docker.get("containers", []),
         "/images/json": docker.get("images", []),
-        **{f"/containers/{one['Id']}/json": {"Config": {"Labels": one["Labels"]}} for one in docker.get("containers", [])},
+        **{
+            f"/containers/{one['Id']}/json": {"Config": {"Labels": one["Labels"]}}
+            for one in docker.get("containers", [])
+        },
     }
 
     class Answers(BaseHTTPRequestHandler):
@@ -337,8 +355,10 @@ def engine(root: Path, docker: Mapping[str, Any] | None) -> Iterator[None]:
     with ThreadingUnixStreamServer(str(root / "run/docker.sock"), Answers) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield
-        server.shutdown()
+        try:
+            yield
+        finally:
+            server.shutdown()
 
 
 # -- what is found -----------------------------------------------------------------------------------------------------
@@ -349,21 +369,25 @@ def facts_of(name: str, host: Host) -> dict[str, Any]:
         root = Path(folder).resolve()
         content = card_content(name, host["cards"]) if "cards" in host else {"gpus": []}
         plant(root, files_of(host, content))
-        options = {name: None for name in ("gpu_sysfs_root", "state_file", "lock_file", "records_dir", "live", "docker_root")}
-        options |= {"sysfs_root": str(root / "sys"), "host_dir": "/opt/llm", "needs": [], "discover": False, "python": ""}
-        options |= {"base_python": "", "probe_state": str(root / "run/llm-probe/state.json"), "deployment_dir": ""}
+        asked = {
+            "sysfs_root": str(root / "sys"),
+            "host_dir": "/opt/llm",
+            "probe_state": str(root / "run/llm-probe/state.json"),
+            "needs": [],
+        }
         with engine(root, host.get("docker")):
-            found = gather.gather(options, Recorded(programs_of(host, root)), str(root), addresses)
+            found = gather.gather(UNASKED | asked, Recorded(programs_of(host, root)), str(root), addresses)
     found = json.loads(json.dumps(found).replace(str(root), ""))
     for mount in found["llm_host"]["mounts"]:
         mount["label"] = host.get("labels", {}).get(mount["path"], "")
     return {**host["facts"], **found, "llm_disks": host["disks"], "llm_host": {**found["llm_host"], **host["measured"]}}
 
 
-def variables_of(fleet: Fleet, name: str) -> dict[str, Any]:
+def variables_of(fleet: Fleet, facts: Mapping[str, Any]) -> dict[str, Any]:
     """What the inventory says of a host, and the roles where it says nothing."""
     found = {key: value for role in ROLES for key, value in defaults(role).items()}
-    return {**found, **SAID, **fleet.get("variables", {}), **fleet.get("of_host", {}).get(name, {})}
+    found |= {**SAID, **fleet.get("variables", {})}
+    return {**found, GPUS: as_gpus(found.get(GPUS)), "ansible_facts": facts}
 
 
 def facts_of_fleet(fleet: Fleet) -> dict[str, dict[str, Any]]:
@@ -373,7 +397,7 @@ def facts_of_fleet(fleet: Fleet) -> dict[str, dict[str, Any]]:
 def found_in(fleet: Fleet, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What preflight says of a fleet."""
     names = list(facts)
-    known = {name: {**variables_of(fleet, name), "ansible_facts": facts[name]} for name in names}
+    known = {name: variables_of(fleet, facts[name]) for name in names}
     groups = [[name] for name in names] if fleet.get("alone") else [names]
     asked = check_arguments(
         {f"{fleet['id']}_{at}": {"hosts": hosts, "head": hosts[0]} for at, hosts in enumerate(groups, start=1)},
