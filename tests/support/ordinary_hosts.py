@@ -1,7 +1,7 @@
 """Healthy hosts as they are found every day (tests/data/hosts/ordinary.yml), read as gather reads hosts, and what preflight says of them.
 
-A host is a list of parts, merged into one: mappings by their keys, lists one after the other; engine and disks are those of the last part that has them.
-``{n}`` stands for the number of the host in its fleet.
+A host is a list of parts, merged into one: mappings by their keys, lists one after the other; engine, disks and what is known of /boot are those of the last
+part that has them. ``{n}`` stands for the number of the host in its fleet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LISTEN = "0A"
 # No process of this machine has one of these, so that this one can be the login.
 _FIRST_PID = 5_000_000
 
-_WHOLE = {"disks", "docker"}
+_WHOLE = {"boot", "disks", "docker"}
 
 # What gather is not asked for here.
 UNASKED = dict.fromkeys(
