@@ -34,16 +34,18 @@ def _process(entry: Mapping[str, object], lang: str) -> str:
 def port_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
     """Ports that the deployment needs on this host and another process holds."""
     executor = str(hosts.get(host, "executor") or "auto").replace("auto", "ray")
-    listeners = [entry for entry in hosts.found(host, "host").get("listeners") or () if not _is_ours(entry)]
+    found = (entry for entry in hosts.found(host, "host").get("listeners") or () if not _is_ours(entry))
+    # With IPv4 and with IPv6 a program has a socket each.
+    listeners = list({(entry["port"], entry.get("pid")): entry for entry in found}.values())
     for port in deployment_ports(hosts.get(host, "ports") or {}, executor if len(deployment.members) > 1 else "none"):
         if port.head_only and host != deployment.head:
             continue
         for entry in listeners:
             if port.first <= entry["port"] <= port.last:
                 value, variable = _process(entry, hosts.lang), port.variable
-                yield hosts.finding(
-                    "port_taken", [host], value, variable, host=host, port=entry["port"], variable=variable
-                )
+                # Of a range Ray takes the next one that is free (WorkerPool::GetNextFreePort in src/ray/raylet/worker_pool.cc), as the connectivity check does.
+                code = "port_taken" if port.first == port.last else "worker_port_taken"
+                yield hosts.finding(code, [host], value, variable, host=host, port=entry["port"], variable=variable)
     for service in hosts.get(host, "services") or ():
         for entry in listeners:
             if entry["port"] == service["port"] and not _is_program(entry, service["program"]):

@@ -197,6 +197,7 @@ CHECKS: dict[str, Check] = {
     # Others on the host
     "port_taken": Check(ERROR),
     "ports_handed_out": Check(WARNING),
+    "worker_port_taken": Check(WARNING, "ray_min_worker_port"),
     "service_foreign": Check(ERROR),
     "gpu_busy": Check(ERROR),
     "server_crashing": Check(WARNING),

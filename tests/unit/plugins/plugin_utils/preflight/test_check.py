@@ -343,7 +343,8 @@ PLANTED: list[tuple[str, dict[str, Any], str]] = [
     ("port_taken", {"host": {"listeners": [{**LISTENER, "port": 8000}]}}, "nginx (process 7)"),
     ("port_taken", {"host": {"listeners": [{**LISTENER, "port": 9}]}, "ports": {"vllm_port": 9}}, "nginx (process 7)"),
     ("port_taken", {"host": {"listeners": [{**LISTENER, "port": 6379, "container": "x"}]}}, "container x"),
-    ("port_taken", {"host": {"listeners": [{"port": 10500, "pid": None}]}, "ports": {}}, "an unknown process"),
+    ("port_taken", {"host": {"listeners": [{"port": 6380, "pid": None}]}, "ports": {}}, "an unknown process"),
+    ("worker_port_taken", {"host": {"listeners": [{**LISTENER, "port": 10500}]}, "ports": {}}, "nginx (process 7)"),
     ("service_foreign", {"host": {"services": [SERVICE]}}, "ray: raylet (process 9)"),
     ("gpu_busy", {"host": {"gpu_processes": [{"pid": 5, "process": "train", "container": ""}]}}, "train (process 5)"),
     (
@@ -387,6 +388,12 @@ def test_one_thing_is_planted_and_found(code: str, said: dict[str, Any], value: 
 def test_what_is_ours_or_mended_is_no_finding(said: dict[str, Any]) -> None:
     found = look(**said)
     assert found["problems"] + found["warnings"] == []
+
+
+def test_a_program_that_listens_with_both_protocols_is_said_once() -> None:
+    assert codes(look(host={"listeners": [{**LISTENER, "port": 8000}] * 2})) == ["port_taken"]
+    other = {**LISTENER, "port": 8000, "pid": 8}
+    assert codes(look(host={"listeners": [{**LISTENER, "port": 8000}, other]})) == ["port_taken", "port_taken"]
 
 
 def test_a_worker_needs_no_port_of_the_head() -> None:
