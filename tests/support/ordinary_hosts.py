@@ -111,6 +111,8 @@ def interface_files(name: str, index: int, said: Mapping[str, Any]) -> dict[str,
     if kind == "bond":
         files[f"{folder}/bonding/slaves"] = " ".join(said["members"]) + "\n"
         files[f"{folder}/bonding/mode"] = "802.3ad 4\n"
+        for member in said["members"]:
+            files[f"sys/class/net/{member}/bonding_slave/ad_aggregator_id"] = "1\n"
     if kind == "tun":
         files[f"{folder}/tun_flags"] = "0x1002\n"
     if kind == "wlan":

@@ -26,10 +26,15 @@ EMPTY = {
         llm_gpu.gpus.remapped_rows.pending llm_gpu.gpus.retired_pages.pending llm_host.blocked_modules llm_host.cpu_missing
         llm_host.engine.missing_runtimes llm_host.package_sources.key_missing llm_host.packages_broken llm_host.resolver.missing
         llm_host.udev_removes llm_probe.causes llm_probe.starts
+        llm_host.boot_stops llm_host.clang llm_host.dkms_broken llm_host.docker_helper llm_host.kernel_clang llm_host.package_sources_malformed
+        llm_host.shares_silent llm_host.toolkit_ldconfig_missing
     """,
     "somebody's choice, which few make": """
         llm_gpu.gpus.mig_enabled llm_host.automatic_reboot llm_host.engine.rootless llm_host.engine.userns llm_host.held
         llm_host.kernel_settings.kernel.modules_disabled llm_host.memory.hugepages_mib llm_host.realtime
+        llm_host.boot_passphrases llm_host.cpus_isolated llm_host.immutable llm_host.package_locks llm_host.package_proxies
+        llm_host.packet_filters.lets_in llm_host.ports_handed_out.reserved llm_host.kernel_settings.kernel.hung_task_panic
+        llm_host.kernel_settings.vm.overcommit_memory llm_host.kernel_settings.vm.panic_on_oom
     """,
     "of containers, clouds and virtual cards": "llm_gpu.gpus.license_status llm_host.container llm_host.mounts.temporary",
     "of earlier runs, and of servers without a container": "llm_network_state llm_server_units",
