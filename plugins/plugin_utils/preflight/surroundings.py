@@ -207,6 +207,8 @@ def _silent(picture: Picture) -> Said:
     if listeners is None or picture.hosts.get(picture.name, "offline"):
         return
     ports = {entry["port"] for entry in listeners}
+    # The port of a container has no listener where the kernel alone leads there (userland-proxy).
+    is_sure = not picture.engine.get("version")
     proxies = [
         *((str(entry["said"]), str(entry["path"]), True) for entry in picture.found.get("package_proxies") or ()),
         (str(picture.engine.get("proxy") or "") if picture.pulls else "", "docker.service", False),
@@ -219,7 +221,7 @@ def _silent(picture: Picture) -> Said:
         except ValueError:
             continue
         if host in _LOCAL and port and port not in ports:
-            severity = ERROR if of_packages and installs(picture) else WARNING
+            severity = ERROR if of_packages and is_sure and installs(picture) else WARNING
             yield {"value": said, "path": path, "severity": severity}
 
 

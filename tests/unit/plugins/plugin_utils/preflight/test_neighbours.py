@@ -463,6 +463,7 @@ OTHERS = [{"port": 22}]
     [
         ({**PROXIES, "listeners": OTHERS}, {}, "error"),
         ({**PROXIES, "listeners": OTHERS}, DONE, "warning"),
+        ({**PROXIES, "listeners": OTHERS, "engine": {"version": "28.5.1"}}, {}, "warning"),
         ({**PROXIES, "listeners": [{"port": 3142}]}, {}, ""),
         ({**PROXIES, "listeners": OTHERS}, {"offline": True}, ""),
         # Nobody looked who listens.
