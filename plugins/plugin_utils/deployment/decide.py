@@ -143,7 +143,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
                 continue
             plan = _plan(question, asked, inputs, found, records, serving)
         if not plan["ok"]:
-            errors.append(_refused(name, plan, question.language))
+            errors.append(_refused(name, plan, variables[head], question.language))
         elif head not in ranked_hosts(plan["nodes"]):
             errors.append(_head_idle(name, head, plan, variables[head], question.language))
         else:
@@ -418,12 +418,12 @@ def _head_idle(
     )
 
 
-def _refused(name: str, plan: Mapping[str, object], language: str) -> dict[str, str]:
+def _refused(name: str, plan: Mapping[str, object], variables: Mapping[str, object], language: str) -> dict[str, str]:
     error = mapping(mapping(plan["predicted"])["error"])
     return problem(
         "plan_refused",
         language,
-        value=str(error["code"]),
+        value=f"{variable_of(variables, 'model')}: {setting(variables, 'model')} ({error['code']})",
         where=message("where_group", language, group=name),
         deployment=name,
         reason=error["message"],

@@ -156,7 +156,9 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
         lines += ["", mark + entry["what"].replace("\n", "\n" + indent)]
         for key, label in labels:
             pad = "　" if language(lang) == "zh" else " "
-            lines.append(indent + label + pad * (width - len(label)) + (" " if pad == " " else "") + entry[key])
+            # What is wrong may say already what is allowed.
+            if entry[key]:
+                lines.append(indent + label + pad * (width - len(label)) + (" " if pad == " " else "") + entry[key])
     return "\n".join(lines)
 
 
