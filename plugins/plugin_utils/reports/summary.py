@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human
 from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Links
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -179,10 +179,12 @@ def _verdict(run: Run, follows: Mapping[str, str], language: str) -> list[str]:
 
 
 def _said_of(plan: Mapping[str, object]) -> dict[str, object]:
-    """What a plan says in one line: model, release, fleet."""
+    """What a plan says in one line: model, engine, release, fleet."""
+    mine = engine(str(plan.get("engine") or DEFAULT))
     return {
         "model": plan.get("model_name") or "-",
-        "version": plan.get(f"{plan.get('engine') or DEFAULT}_version") or "-",
+        "engine": mine.title,
+        "version": plan.get(f"{mine.name}_version") or "-",
         "fleet": fleet_text(plan),
     }
 

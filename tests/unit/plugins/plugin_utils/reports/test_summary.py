@@ -40,6 +40,20 @@ def test_it_shows_answer_and_ranks(language: str) -> None:
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ({"vllm_version": "0.8.5"}, "tiny with vLLM 0.8.5 on"),
+        ({"engine": "llama_cpp", "llama_cpp_version": "b9603"}, "tiny with llama.cpp b9603 on"),
+        ({"engine": "triton", "triton_version": "26.08", "vllm_version": "0.27.1"}, "tiny with Triton 26.08 on"),
+    ],
+)
+def test_what_was_planned_is_said_with_its_engine(release: dict[str, str], said: str) -> None:
+    plan = {**PLAN, **release, "ok": True, "model_name": "tiny"}
+    lines = report_lines(Run(deployments={"d": {"hosts": ["a", "b"], "head": "a"}}, plans={"d": plan}))
+    assert said in lines[0]
+
+
 @pytest.mark.parametrize("serving", [{}, {"a": SERVING}])
 @pytest.mark.parametrize(("value", "named"), [(True, True), ("yes", True), (False, False), (None, False)])
 def test_code_of_the_model_is_named(value: Any, named: bool, serving: dict[str, Any]) -> None:
