@@ -45,7 +45,7 @@ def test_asking_slowly_does_not_make_the_wait_for_a_token_longer(tmp_path: Path)
     assert calls == ["ask", "logs", "logs"]
     for part in ("pair generated no token in ", "no answer", "still loading"):
         assert part in said
-    assert "The last that its log shows: starting; vLLM has not logged anything yet" in said
+    assert "The last that its log shows: starting; the server has not logged anything yet" in said
 
 
 LOADING = """
