@@ -4,21 +4,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Finding
 
 REPORT_SCHEMA = 1
 
 
+# What a finding says to people.
+_SAID = ("code", "what", "value", "where", "allowed")
+
+
 def text(findings: Sequence[Finding], header: str, lang: str) -> str:
-    """Nothing where nothing was found."""
-    header += "_one" if len(findings) == 1 else ""
-    return render(findings, lang, message(header, lang, count=len(findings))) if findings else ""
+    """What was found, once where several hosts have it. Nothing where nothing was found."""
+    said = together(findings, lang)
+    header += "_one" if len(said) == 1 else ""
+    return render(said, lang, message(header, lang, count=len(said))) if said else ""
+
+
+def together(findings: Sequence[Finding], lang: str) -> list[Mapping[str, str]]:
+    """Findings that differ in nothing but the name of their host are the first of them, which names the other hosts."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        [host, *more] = finding["hosts"] or [""]
+        own = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)") if host and not more else re.compile(r"(?!)")
+        alike.setdefault(tuple(own.sub("\0", finding[name]) for name in _SAID), []).append(finding)
+    return [_together(same, lang) for same in alike.values()]
+
+
+def _together(same: Sequence[Finding], lang: str) -> Mapping[str, str]:
+    first, others = same[0], [host for finding in same[1:] for host in finding["hosts"]]
+    also = "\n" + message("preflight_also", lang, hosts=names(others, lang)) if others else ""
+    return {**{name: first[name] for name in _SAID}, "what": first["what"] + also}
 
 
 def report(findings: Sequence[Finding], deployment_of: Mapping[str, str]) -> dict[str, Any]:

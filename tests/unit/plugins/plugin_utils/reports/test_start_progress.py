@@ -48,7 +48,9 @@ def test_what_is_not_new_is_said_once_a_minute_and_the_time_left_goes_down() -> 
 def test_without_a_log_it_is_said_after_a_minute() -> None:
     lines = starting()
     assert lines.line("Error: No such container: llm-vllm", 110.0) is None
-    assert lines.line("", 161.0) == "tiny_split on node1: starting; the server has not logged anything yet (61 s so far)"
+    assert (
+        lines.line("", 161.0) == "tiny_split on node1: starting; the server has not logged anything yet (61 s so far)"
+    )
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
