@@ -12,7 +12,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_s
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import read_bundles
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.duplicate_groups import named_twice
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import (
+    COMMAND_LINE,
+    EVERYTHING,
+    ROOT_GROUP,
+    SERVICE_GROUPS,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import OneLine, one_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import (
@@ -27,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
     message,
     own_language,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import said_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 # Here, since every playbook begins with this plugin, and Ansible reads it in the process that it forks all tasks from.
@@ -66,7 +72,7 @@ class ActionModule(DocumentedAction):
             groups,
             known,
             bundles=read_bundles(hosts, known, self._loader.path_dwim) if arguments["bundle_required"] else None,
-            origins={host: variables.origins(CONTROLLER if named else host) for host in names},
+            origins={host: {EVERYTHING: COMMAND_LINE} if named else variables.origins(host) for host in names},
             twice=named_twice(task_vars.get("ansible_inventory_sources") or ()),
             lang=lang,
         )
@@ -79,9 +85,10 @@ class ActionModule(DocumentedAction):
         inventory = {name: found[name] for name in ("deployments", "hosts", "names")}
         return {**result, "inventory": {**inventory, **({"one_line": dict(named.variables)} if named else {})}}
 
-    @staticmethod
-    def _one_line(said: Mapping[str, object], groups: Mapping[str, object]) -> OneLine | None:
+    def _one_line(self, said: Mapping[str, object], groups: Mapping[str, object]) -> OneLine | None:
         found, refused = None, None
+        if ROOT_GROUP in groups and said_fleet(said):
+            self._display.warning(message("fleet_left_aside", _language([said.get("llm_language")])))
         try:
             found = one_line(said, ROOT_GROUP in groups)
         except InputError as error:

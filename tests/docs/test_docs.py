@@ -108,12 +108,12 @@ def test_run_the_commands_that_need_no_host(page: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout
-    if "+ ansible-playbook playbooks/preflight.yml" in done.stdout:
+    if "+ ansible-playbook playbooks/plan.yml" in done.stdout:
         assert "Inventory | Check" in done.stdout
 
 
 def test_one_of_these_pages_checks_an_inventory() -> None:
-    assert any("playbooks/preflight.yml" in block.text for block in RUN if block.argument == "unit")
+    assert any('playbooks/plan.yml -i "$INVENTORY"' in block.text for block in RUN if block.argument == "unit")
 
 
 @pytest.mark.parametrize("sample", ["single_node", "offline_v100", "replicas", "low_memory"])

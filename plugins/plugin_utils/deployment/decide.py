@@ -66,8 +66,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers im
     whole,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
 
 
@@ -141,7 +142,11 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             if found.config is None:
                 errors.append(config_problem(name, variables[head], found, question.language))
                 continue
-            plan = _plan(question, asked, inputs, found, records, serving)
+            try:
+                plan = _plan(question, asked, inputs, found, records, serving)
+            except InputError as error:
+                errors.append(_not_taken(name, error, variables[head], question.language))
+                continue
         if not plan["ok"]:
             errors.append(_refused(name, plan, variables[head], question.language))
         elif head not in ranked_hosts(plan["nodes"]):
@@ -415,6 +420,22 @@ def _head_idle(
         deployment=name,
         head=head,
         hosts=names(ranked_hosts(mappings(plan["nodes"])), language),
+    )
+
+
+def _not_taken(name: str, error: InputError, variables: Mapping[str, object], language: str) -> dict[str, str]:
+    """A setting that the planner cannot make anything of, by the name that the inventory has for it."""
+    field = error.field.removeprefix("request.")
+    variable = field if "." in field or field.startswith(engine_of(variables).name) else variable_of(variables, field)
+    said = variables.get(variable)
+    return problem(
+        "plan_refused",
+        language,
+        value=variable if said is None else f"{variable}: {shown(said, language)}",
+        where=message("where_group", language, group=name),
+        deployment=name,
+        reason=error.why.say(language).rstrip(".。"),
+        remedy="",
     )
 
 

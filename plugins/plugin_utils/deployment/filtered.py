@@ -21,7 +21,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 
 # Who starts the server, with the Python of the image.
 PYTHON = "python3"
-NO_FILES: Mapping[str, SmallFile] = {}
 
 
 def environment(member: Member) -> dict[str, str]:
@@ -33,12 +32,12 @@ def filtered_section(
     member: Member,
     variables: Mapping[str, bool | str],
     start: str,
-    files: Mapping[str, SmallFile] = NO_FILES,
+    files: Mapping[str, SmallFile] | None = None,
     shm_size: str = "",
 ) -> LoneSection:
     """What the role of the engine reads on a host. ``start`` is its program in roles/<engine>/files, which gets the command line of the launch, ``files`` are
     small ones by their places in the container, and ``shm_size`` is that of a server that shares no memory with others of the host."""
-    started = member.deployment.launch.get(member.host)
+    started, files = member.deployment.launch.get(member.host), files or {}
     made: Container | Nothing = {}
     if started:
         program = [PYTHON, f"{SCRIPTS}/{start}", "open" if is_open(member.variables) else "keyed"]

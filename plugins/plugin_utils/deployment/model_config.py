@@ -68,5 +68,6 @@ def config_problem(name: str, head: Mapping[str, object], found: Found, language
         where=message("where_group", lang, group=name),
         deployment=name,
         model=model,
+        variable=variable_of(head, "model"),
         tried=tried,
     )

@@ -26,6 +26,8 @@ ROOT_GROUP = "llm_deployments"
 SERVICE_GROUPS = ("llm_gateway", "llm_monitoring", "llm_web_ui")
 # As an origin: set on the command line.
 COMMAND_LINE = "-e"
+# In place of a variable: whatever is not named.
+EVERYTHING = ""
 
 Problems = Iterator[dict[str, str]]
 
@@ -88,7 +90,8 @@ class Inventory:
 
     def where(self, name: str, host: str, deployment: str = "") -> str:
         """Where a variable is set, or where it should be."""
-        origin = self.origins.get(host, {}).get(name)
+        known = self.origins.get(host, {})
+        origin = known.get(name) or known.get(EVERYTHING)
         if origin:
             return message("where_command_line", self.lang) if origin == COMMAND_LINE else origin
         if not deployment:

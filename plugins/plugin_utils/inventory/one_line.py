@@ -11,10 +11,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    DEFAULT,
+    engine_names,
+    name_of,
+    setting,
+    variable_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import read_fleet, said_fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE, recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST
 
 MODEL = "llm_model"
 _NO_PART_OF_A_NAME = re.compile(r"[^a-z0-9]+")
@@ -73,11 +81,17 @@ def one_line(variables: Mapping[str, object], has_inventory: bool) -> OneLine | 
     if not fleet or has_inventory:
         return None
     hosts = read_fleet(fleet)
-    said: dict[str, object] = {variable_of(variables, "model"): str(model)} if model else {}
+    # The settings of an engine that there is not have no names; it is refused.
+    is_known = name_of(variables) in engine_names()
+    said: dict[str, object] = {variable_of(variables, "model"): str(model)} if model and is_known else {}
     version = variable_of(variables, "version")
     # Which release of another engine serves a GPU best, nobody knows.
     if not variables.get(version) and name_of(variables) == DEFAULT:
-        said[version] = release_for([gpu for gpus in hosts for gpu in gpus])
+        try:
+            said[version] = release_for([gpu for gpus in hosts for gpu in gpus])
+        except InputError:
+            # The plan says which of the GPUs is too old, and what serves it.
+            said[version] = NEWEST
     named = zip(host_names(len(hosts)), hosts, strict=True)
     return OneLine(
         deployment_name(str(model or "model")), {host: {**said, "llm_gpus": list(gpus)} for host, gpus in named}

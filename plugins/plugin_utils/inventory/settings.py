@@ -37,7 +37,8 @@ def engine_problems(inventory: Inventory) -> Problems:
                 yield inventory.problem("unknown_engine", value=inventory.text(name), where=where, **values)
             elif len(members) > 1 and not engine(name).spans_hosts:
                 several = [engine(each).title for each in engine_names() if engine(each).spans_hosts]
-                values = {"deployment": deployment, "engine": engine(name).title, "engines": ", ".join(several)}
+                values = {"deployment": deployment, "engine": engine(name).title, "name": name}
+                values |= {"engines": ", ".join(several)}
                 yield inventory.problem("engine_of_one_host", value=inventory.names(members), where=where, **values)
             asked = [host for host in hosts if is_true(inventory.get(host, ON_REQUEST) or False)]
             if asked and name in engine_names() and not engine(name).on_request:

@@ -60,7 +60,8 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Spec) -> Fau
     kind = str(spec.get("type") or "str")
     text = inventory.text(value, name)
     if name.endswith("_version") and kind == "str" and isinstance(value, (int, float)):
-        yield Fault("version_not_quoted", text, {"name": name})
+        mine = _of_engine(name)[0]
+        yield Fault("version_not_quoted", text, {"name": name, "example": mine.example_release if mine else "0.10.0"})
         return
     if not has_type(kind, value):
         expected = message("type_" + kind, inventory.lang)
@@ -109,7 +110,7 @@ def _setting_faults(mine: Engine, setting: str, value: object, text: str) -> Fau
     """Texts of an engine's settings, by their forms."""
     name = f"{mine.name}_{setting}"
     if setting == "version" and value != "" and mine.release_form and not re.fullmatch(mine.release_form, str(value)):
-        yield Fault("version_malformed", text, {"name": name})
+        yield Fault("version_malformed", text, {"name": name, "example": mine.example_release})
     if setting.startswith("extra_volumes[") and not _VOLUME.fullmatch(str(value)):
         yield Fault("volume_malformed", text, {"name": name})
     adapters = re.escape(mine.adapters)

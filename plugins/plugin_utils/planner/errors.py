@@ -20,6 +20,8 @@ class InputError(Refused, ValueError):
 
 
 Fix = Mapping[str, object]
+# The code of the text where no setting cures a start.
+NO_REMEDY = "remedy_none"
 
 
 class StartError(NamedTuple):
@@ -32,6 +34,8 @@ class StartError(NamedTuple):
     advice: Text | None = None  # what no setting can say
 
     def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, str]:
+        if self.advice is not None and remedy is not None and remedy.code == NO_REMEDY:
+            remedy = None
         said = [text.say(lang) for text in (remedy, self.advice) if text is not None]
         return {"code": self.code, "message": self.message.say(lang), "remedy": "; ".join(said)}
 

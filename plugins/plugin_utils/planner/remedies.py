@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, StartError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import (
+    NO_REMEDY,
+    Fix,
+    InputError,
+    StartError,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
@@ -20,7 +25,7 @@ PREDICTIONS, DEPTH = 40, 7
 OFFLOAD, LENGTH = "cpu_offload_gb", "max_model_len"
 # Within this many tokens, and this part of it, is a context the longest that starts.
 LENGTH_STEP, LENGTH_PARTS = 16, 64
-NONE_FOUND = Text("remedy_none")
+NONE_FOUND = Text(NO_REMEDY)
 
 Predict = Callable[[Mapping[str, object]], Prediction]
 

@@ -298,7 +298,10 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
     release = RELEASES[settings.release.examined]
     for gpu in {gpu.capability: gpu for gpu in gpus}.values():
         if gpu.capability < (7, 0) and settings.image_code is None:
-            yield start_error("gpu_not_supported", "start_gpu_too_old", gpu=gpu.name, capability=gpu.capability_text)
+            said = {"gpu": gpu.name, "capability": gpu.capability_text}
+            yield start_error("gpu_not_supported", "start_gpu_too_old", **said)._replace(
+                advice=Text("advice_older_gpu")
+            )
         elif settings.image_code is not None:
             lacking = [name for name, names in settings.image_code.items() if code_for(names, gpu.capability) is None]
             if lacking or not settings.image_code:

@@ -224,6 +224,27 @@ def capacity(one: Mapping[str, object], length: object, language: str) -> str:
     return message(code, language, count=f"{int(requests):,}", length=figure(int(tokens)))
 
 
+def context_of(plan: Mapping[str, object]) -> object:
+    """The longest context of a plan, by the name that its engine has for it."""
+    return mapping(plan.get("settings")).get(_engine(plan).context)
+
+
+def dtype_of(plan: Mapping[str, object]) -> object:
+    return _predicted(plan).get("dtype") or mapping(plan.get("settings")).get("dtype")
+
+
+def _capacity_lines(plan: Mapping[str, object], language: str) -> list[str]:
+    """What fits at once; of a plan that knows no more, the tokens alone, or nothing."""
+    predicted, context = _predicted(plan), context_of(plan)
+    tokens, dtype = predicted.get("kv_cache_tokens"), dtype_of(plan)
+    if dtype and predicted.get("max_concurrency"):
+        fits = capacity(predicted, context, language)
+        return [message("plan_capacity", language, tokens=figure(tokens), capacity=fits, dtype=dtype)]
+    if tokens is None:
+        return []
+    return [message("plan_cache_alone", language, tokens=figure(tokens), context=figure(context))]
+
+
 def _alternative_lines(plan: Mapping[str, object], language: str) -> list[str]:
     rows = [
         [message(code, language) for code in ("plan_alternative", "plan_capacity_column", "plan_outcome", "plan_cost")]
@@ -248,17 +269,7 @@ def plan_table(plans: object, language: str = "en") -> str:
     """Plain text, one block for each deployment."""
     lines: list[str] = []
     for name, plan in read_plans(plans).items():
-        predicted, settings = _predicted(plan), mapping(plan.get("settings"))
-        block = [_verdict(plan, language)]
-        block.append(
-            message(
-                "plan_capacity",
-                language,
-                tokens=figure(predicted.get("kv_cache_tokens")),
-                capacity=capacity(predicted, settings.get("max_model_len"), language),
-                dtype=predicted.get("dtype"),
-            )
-        )
+        block = [_verdict(plan, language), *_capacity_lines(plan, language)]
         block += [f"- {reason}" for reason in texts(plan.get("reasons"))]
         block += [*_memory_lines(plan, language), *_alternative_lines(plan, language), ""]
         for command in _commands(plan):
@@ -352,8 +363,8 @@ def _plan_view(name: str, plan: Mapping[str, object], language: str) -> dict[str
     summary = {
         _engine(plan).title: _release(plan),
         message("plan_executor", language): plan.get("executor"),
-        "dtype": predicted.get("dtype"),
-        "max_model_len": settings.get("max_model_len"),
+        "dtype": dtype_of(plan),
+        "max_model_len": context_of(plan),
         message("plan_tokens", language): predicted.get("kv_cache_tokens"),
         message("plan_concurrency", language): predicted.get("max_concurrency"),
         message("plan_margin", language): _margin(plan, "plan_margin_gib", language) or None,

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Links
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import Connectivity
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import benchmark_lines
@@ -254,21 +254,27 @@ def _deployment_head(
     ]
 
 
+def _spread(plan: Mapping[str, object], language: str) -> str:
+    """Over how many GPUs a model is spread, and what its cache holds. How, only an engine says that has a setting for it."""
+    settings, predicted = mapping(plan.get("settings")), mapping(plan.get("predicted"))
+    tokens = figure(predicted.get("kv_cache_tokens"))
+    if str(plan.get("engine") or DEFAULT) == DEFAULT or "tensor_parallel_size" in settings:
+        sizes = {
+            "tensor": settings.get("tensor_parallel_size", 1),
+            "pipeline": settings.get("pipeline_parallel_size", 1),
+        }
+        return message("report_plan", language, executor=plan.get("executor"), tokens=tokens, **sizes)
+    count = len(mappings(predicted.get("ranks")))
+    if not count or predicted.get("kv_cache_tokens") is None:
+        return message("report_plan_unknown", language)
+    return message("report_plan_gpus", language, count=count, tokens=tokens)
+
+
 def _deployment(name: str, plan: Mapping[str, object], serving: Answer | None, language: str) -> list[str]:
     lines: list[str] = []
     settings, predicted = mapping(plan.get("settings")), mapping(plan.get("predicted"))
     if settings:
-        lines.append(
-            "  "
-            + message(
-                "report_plan",
-                language,
-                tensor=settings.get("tensor_parallel_size", 1),
-                pipeline=settings.get("pipeline_parallel_size", 1),
-                executor=plan.get("executor"),
-                tokens=figure(predicted.get("kv_cache_tokens")),
-            )
-        )
+        lines.append("  " + _spread(plan, language))
         if is_true(settings.get("trust_remote_code", False)):
             lines.append("  " + message("report_remote_code", language))
         for warning in texts(predicted.get("warnings")):

@@ -39,8 +39,8 @@ _METRICS: Mapping[str, Metric] = {
 
 
 def _image(release: str) -> str:
-    """With CUDA 12, which has code for GPUs since Maxwell; that of CUDA 13 begins at Turing."""
-    return f"ghcr.io/ggml-org/llama.cpp:server-cuda12-{release}"
+    """With CUDA 12, which has code for GPUs since Maxwell; that of CUDA 13 begins at Turing. A build may be said by its number alone."""
+    return f"ghcr.io/ggml-org/llama.cpp:server-cuda12-b{release.removeprefix('b')}"
 
 
 def _paths(releases: Iterable[str]) -> list[str]:

@@ -52,7 +52,8 @@ def _no_format(asked: Asked) -> Text | None:
             "engine_format", title=arguments.TITLE, form=asked.form, release=asked.release, allowed=", ".join(allowed)
         )
     wrong = ""
-    if asked.form == "awq" and said.get("version") != "gemm":
+    # Of the catalogue's checkpoints the version is not known: nearly all are gemm, AutoAWQ's own default.
+    if asked.form == "awq" and said.get("version", "gemm") != "gemm":
         wrong = f"version {said.get('version')}"
     if asked.form == "gptq" and said.get("desc_act", False):
         wrong = "desc_act true"

@@ -239,7 +239,7 @@ def test_the_printed_error_is_readable(workplace: Workplace) -> None:
     5. vllm_version on gpu01, gpu02 is a number, not text: YAML drops its last zero, so 0.10 becomes 0.1.
        value:   0.1
        where:   inventory/group_vars/qwen.yml:2
-       allowed: the version in quotes, for example vllm_version: "0.10.0"
+       allowed: the version in quotes, for example vllm_version: "0.8.5.post1"
     """
     assert run.out.count(textwrap.dedent(text).strip()) == 1
     assert run.out.count("vllm_modle on gpu01") == 1, "each problem is printed once"

@@ -240,6 +240,26 @@ def test_every_plan_that_cannot_start_is_named(language: str, parts: tuple[str, 
     assert list(decided["hosts"]) == ["gpu4"]
 
 
+@pytest.mark.parametrize(
+    ("language", "words"), [("en", "newer than all releases"), ("zh", "比本合集已知的所有版本都新")]
+)
+def test_a_release_that_nobody_knows_is_a_problem_of_its_deployment(language: str, words: str) -> None:
+    decided = answer(hosts(4, vllm_version="0.99.0"), {"good": {"hosts": ["gpu4"], "head": "gpu4"}}, language=language)
+    assert words in refused(decided)
+    assert 'vllm_version: "0.99.0"' in refused(decided)
+    assert "request." not in refused(decided)
+    assert "group_vars/good.yml" in refused(decided)
+
+
+def test_what_serves_an_older_card_is_said() -> None:
+    p40 = {"name": "Tesla P40", "memory_mib": 23040, "compute_capability": "6.1"}
+    variables = hosts(1)
+    variables["gpu1"]["ansible_facts"]["llm_gpus_found"] = [p40]
+    decided = answer(variables, {"good": {"hosts": ["gpu1"], "head": "gpu1"}})
+    assert "llm_engine llama_cpp" in refused(decided)
+    assert "more GPUs" not in refused(decided)
+
+
 # Qwen2.5-7B fills a V100 of 16 GiB: it starts, with less to spare than the prediction may be off.
 NARROW: dict[str, Any] = {
     "vllm_max_model_len": 4096,

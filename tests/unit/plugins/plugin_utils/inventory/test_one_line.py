@@ -9,12 +9,14 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import as_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import COMMAND_LINE, EVERYTHING
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import (
     deployment_name,
     host_names,
     one_line,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +44,21 @@ def test_settings_of_the_command_line_count() -> None:
     assert found.deployment == "mine"
     assert "vllm_version" not in found.variables["gpu01"]
     assert found.variables["gpu01"]["vllm_model"] == "/srv/models/mine"
+
+
+def test_an_engine_that_there_is_not_is_all_that_is_said() -> None:
+    found = one_line({**LINE, "llm_engine": "llamacpp"}, False)
+    assert found is not None
+    hosts = {host: {**said, "llm_engine": "llamacpp"} for host, said in found.variables.items()}
+    origins = {host: {EVERYTHING: COMMAND_LINE} for host in hosts}
+    [problem] = check_inventory(hosts, found.groups, known_variables(), origins=origins)["problems"]
+    assert (problem["code"], problem["where"]) == ("unknown_engine", "the command line (-e)")
+
+
+def test_a_card_without_a_release_is_left_to_the_plan() -> None:
+    found = one_line({**LINE, "llm_fleet": "1 x 1 P40"}, False)
+    assert found is not None
+    assert found.variables["gpu01"]["vllm_version"] == NEWEST
 
 
 def test_an_inventory_with_deployments_counts_alone() -> None:

@@ -54,6 +54,20 @@ def test_what_was_planned_is_said_with_its_engine(release: dict[str, str], said:
     assert said in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("predicted", "said"),
+    [
+        ({"ranks": [{}, {}], "kv_cache_tokens": 35860}, "plan: 2 GPUs, 35,860 tokens of KV cache expected"),
+        ({"ranks": []}, "plan: what fits is not known before the start"),
+    ],
+)
+def test_an_engine_without_parallel_sizes_has_none(predicted: dict[str, Any], said: str) -> None:
+    plan = {"engine": "lmdeploy", "settings": {"tp": 2}, "executor": "uni", "ok": True, "predicted": predicted}
+    text = "\n".join(report_lines(Run(deployments={"d": {"hosts": ["a"], "head": "a"}}, plans={"d": plan})))
+    assert said in text
+    assert "tensor parallel" not in text
+
+
 @pytest.mark.parametrize("serving", [{}, {"a": SERVING}])
 @pytest.mark.parametrize(("value", "named"), [(True, True), ("yes", True), (False, False), (None, False)])
 def test_code_of_the_model_is_named(value: Any, named: bool, serving: dict[str, Any]) -> None:

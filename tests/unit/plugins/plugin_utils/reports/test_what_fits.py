@@ -48,7 +48,7 @@ def test_each_kind_has_its_own_table() -> None:
 
 
 def test_cards_without_a_release_and_cards_that_hold_nothing() -> None:
-    assert "no release serves compute capability 6.1" in lines("1 x 1 P40")[0]
+    assert "no release of vLLM has code for compute capability 6.1" in lines("1 x 1 P40")[0]
     small = lines("1 x 1 RTX 4060")
     assert any("Needs more memory" in line for line in small)
 

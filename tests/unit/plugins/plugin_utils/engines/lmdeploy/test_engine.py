@@ -97,6 +97,11 @@ def test_wishes_reach_the_plan() -> None:
     assert plan["nodes"] == [{"host": "gpu1", "ranks": [0]}]
 
 
+def test_awq_of_the_catalogue_whose_version_nobody_knows_is_taken() -> None:
+    said = {name: value for name, value in AWQ.items() if name != "version"}
+    assert SITE.plan(config={**CONFIG, "quantization_config": said})["ok"]
+
+
 def test_volta_and_turing_are_given_float16_in_so_many_words() -> None:
     a100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
     assert SITE.plan(config=CONFIG, gpus=[V100] * 4)["settings"]["dtype"] == "float16"
