@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.batch import v0_batch, v1_batch
@@ -95,6 +96,10 @@ def unknown_option(name: str, release: Release) -> StartError | None:
         if name in NEVER_EXISTED:
             use = Text("start_option_use", instead=Text("never_existed_" + name))
             return _unknown("start_option_never", name, use, name=name)
+        other = counterpart(name, "vllm")
+        if other is not None:
+            code = "start_option_foreign" if other[1] else "start_option_nothing"
+            return _unknown("start_option_unknown", name, Text(code, other=other[0], instead=other[1]), name=name)
         import difflib  # only needed for an error
 
         near = difflib.get_close_matches(name, [*OPTIONS, *sampled()], 1)

@@ -65,6 +65,7 @@ def test_arguments() -> None:
         ({"worker_use_ray": True}, "0.32.0", "use --distributed-executor-backend ray"),
         ({"enable_prometheus": True}, "0.8.5.post1", "no vLLM release ever had"),
         ({"max_modle_len": 1}, "0.8.5.post1", "did you mean max_model_len"),
+        ({"ctx_size": 1}, "0.8.5.post1", "an option of llama_cpp; vLLM has max_model_len for it"),
         ({"tensor_parallel_size": True}, "0.8.5.post1", "takes a value"),
         ({"reasoning_parser": "x"}, "0.3.0", "0.7.1"),
     ],
