@@ -26,7 +26,8 @@ def kind_lines(kinds: Sequence[Kind], language: str) -> list[str]:
     lines = []
     for kind in kinds:
         lines += [*_lines(kind, language), ""]
-    return [*lines, *message("fits_explained", language).splitlines()]
+    has_table = any(fit.ok for kind in kinds if kind.refusal is None for fit in kind.fits)
+    return [*lines, *message("fits_explained", language).splitlines()] if has_table else lines
 
 
 def _lines(kind: Kind, language: str) -> list[str]:

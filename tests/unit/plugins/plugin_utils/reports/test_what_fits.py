@@ -24,7 +24,7 @@ def test_a_kind_of_hosts_has_a_table_and_what_does_not_fit() -> None:
         "Qwen/Qwen2.5-14B-Instruct  float16    27.6 GiB             2       3  4,352 of 32,768        2",
         "Qwen/Qwen2.5-14B-Instruct  float16    27.6 GiB  6 on 3 hosts       1           32,768        6",
         "Qwen/Qwen2.5-7B-Instruct   float16    14.3 GiB             2       3           32,768        4",
-        "Needs more memory: Qwen/Qwen2.5-72B-Instruct",
+        "Needs more memory with vLLM: Qwen/Qwen2.5-72B-Instruct",
         "These GPUs cannot compute its format: Qwen/Qwen3-8B-AWQ",
         "",
     ]
@@ -35,7 +35,7 @@ def test_columns_are_aligned_in_chinese_too() -> None:
     table = said[1:6]
     assert len({width(line) for line in table}) == 1
     assert said[0] == "3 台主机（gpu01, gpu02, gpu03），每台 2 x Tesla V100-PCIE-16GB，vLLM 0.8.5.post1"
-    assert any(line.startswith("需要更多显存：") for line in said)
+    assert any(line.startswith("vLLM 需要更多显存：") for line in said)
 
 
 def test_each_kind_has_its_own_table() -> None:
@@ -49,6 +49,8 @@ def test_each_kind_has_its_own_table() -> None:
 
 def test_cards_without_a_release_and_cards_that_hold_nothing() -> None:
     assert "no release of vLLM has code for compute capability 6.1" in lines("1 x 1 P40")[0]
+    assert not [line for line in lines("1 x 1 P40") if "A plan for one of them" in line], "there is none of them"
+    assert [line for line in lines("1 x 1 RTX A6000") if "A plan for one of them" in line]
     small = lines("1 x 1 RTX 4060")
     assert any("Needs more memory" in line for line in small)
 
