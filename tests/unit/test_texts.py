@@ -40,7 +40,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/registry.py", r"^\n[A-Z]\w+ "),
     ("plugins/plugin_utils/planner/data/remote_code.py", r"^\naquila -"),
     # Names of options and architectures, in rows.
-    ("plugins/plugin_utils/engines/counterparts.py", r"^\nmodel "),
+    ("plugins/plugin_utils/planner/counterparts.py", r"^\nmodel "),
     ("plugins/plugin_utils/engines/llama_cpp/data/options.py", r"^\n[a-z_]+ "),
     ("plugins/plugin_utils/engines/llama_cpp/data/architectures.py", r"^\nafmoe "),
     ("plugins/module_utils/_gpu.py", r"^\n15F7 |^\\\[\?\(n/a|^Open Kernel Module$"),

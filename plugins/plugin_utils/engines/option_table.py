@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypedDict
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 

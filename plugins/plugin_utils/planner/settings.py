@@ -11,10 +11,10 @@ from typing import NamedTuple
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number, whole
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.batch import v0_batch, v1_batch
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.flavours import FLAVOURS, Flavour
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (

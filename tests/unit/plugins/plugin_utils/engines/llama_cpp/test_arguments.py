@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import COLUMNS, ROWS, counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
     llama_arguments,
     options_of,
@@ -19,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.da
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Memory, Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import Placement
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.counterparts import COLUMNS, ROWS, counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import (
     OWN,
@@ -17,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.memory import estimate, share_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import start_progress

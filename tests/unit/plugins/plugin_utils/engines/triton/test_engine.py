@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend import formats_of, recommend
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.triton.arguments import (
@@ -20,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.triton.argum
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import start_progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import resolve_release
