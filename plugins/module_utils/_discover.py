@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 import re
 import socket
-import threading
 import time
 from typing import Iterable, Iterator, Sequence, TypedDict
 
+from ansible_collections.baremetal.llm.plugins.module_utils._at_once import confirmed
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import model_problems
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._shares import apart
@@ -70,24 +70,16 @@ def versions(programs: Programs) -> dict[str, str]:
 
 def reached(addresses: Iterable[str], seconds: float = CONNECT_SECONDS) -> list[str]:
     """Which of the addresses (HOST or HOST:PORT, 443 by default) take a connection. All are tried at once, and a name that nobody resolves costs no more."""
-    asked = list(addresses)
-    answered: dict[str, bool] = {}
 
-    def connect(address: str) -> None:
+    def connects(address: str) -> bool:
         host, _colon, port = address.partition(":")
         try:
             socket.create_connection((host, int(port or 443)), seconds).close()
         except (OSError, ValueError):
-            return
-        answered[address] = True
+            return False
+        return True
 
-    threads = [threading.Thread(target=connect, args=(address,), daemon=True) for address in asked]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return [address for address in asked if answered.get(address)]
+    return confirmed(addresses, connects, seconds)
 
 
 def weights(

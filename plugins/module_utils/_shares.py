@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-import time
 from typing import Iterable, Mapping, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils._at_once import confirmed
 
 # Types in /proc/mounts, those of FUSE with and without its name before them.
 TYPES = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "9p", "afs")
@@ -31,23 +31,15 @@ _MOST_LINKS = 8
 def silent(types: Mapping[str, str], seconds: float = SECONDS) -> list[str]:
     """Which of the shares do not answer, or no longer know what they were asked for, from the types of file systems by where they are mounted."""
     asked = [place for place, kind in types.items() if kind in TYPES or kind in _FUSE][:MOST_SHARES]
-    answered: dict[str, bool] = {}
 
-    def ask(place: str) -> None:
+    def answers(place: str) -> bool:
         try:
             os.statvfs(place)
         except OSError as error:
-            answered[place] = error.errno not in _BROKEN
-        else:
-            answered[place] = True
+            return error.errno not in _BROKEN
+        return True
 
-    threads = [threading.Thread(target=ask, args=(place,), daemon=True) for place in asked]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return sorted(place for place in asked if not answered.get(place))
+    return sorted(set(asked).difference(confirmed(asked, answers, seconds)))
 
 
 def is_below(path: str, shares: Sequence[str], links: int = _MOST_LINKS) -> bool:
