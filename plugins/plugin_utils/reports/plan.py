@@ -117,7 +117,7 @@ def fleet_text(plan: Mapping[str, object]) -> str:
 def inventory_text(plan: Mapping[str, object]) -> str:
     """The settings of a plan as YAML for the group_vars of its deployment: variables of their own, the other options in one of them."""
     settings = {name: value for name, value in mapping(plan.get("settings")).items() if value is not None}
-    mine = _engine(plan)
+    mine = engine_of_plan(plan)
     own: dict[str, object] = {} if mine.name == DEFAULT else {VARIABLE: mine.name}
     own |= {f"{mine.name}_model": plan.get("model_name"), f"{mine.name}_version": _release(plan)}
     own |= {f"{mine.name}_{name}": settings.pop(name) for name in mine.settings if name in settings}
@@ -131,13 +131,13 @@ def inventory_text(plan: Mapping[str, object]) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def _engine(plan: Mapping[str, object]) -> Engine:
+def engine_of_plan(plan: Mapping[str, object]) -> Engine:
     """What a plan is for. One that a filter made, or an older release of the collection, does not say it."""
     return engine(str(plan.get("engine") or DEFAULT))
 
 
 def _release(plan: Mapping[str, object]) -> object:
-    return plan.get(f"{_engine(plan).name}_version")
+    return plan.get(f"{engine_of_plan(plan).name}_version")
 
 
 def _ranks(plan: Mapping[str, object]) -> list[Rank]:
@@ -226,7 +226,7 @@ def capacity(one: Mapping[str, object], length: object, language: str) -> str:
 
 def context_of(plan: Mapping[str, object]) -> object:
     """The longest context of a plan, by the name that its engine has for it."""
-    return mapping(plan.get("settings")).get(_engine(plan).context)
+    return mapping(plan.get("settings")).get(engine_of_plan(plan).context)
 
 
 def dtype_of(plan: Mapping[str, object]) -> object:
@@ -276,7 +276,7 @@ def plan_table(plans: object, language: str = "en") -> str:
             block += [f"{command['host']}:"] if command["host"] else []
             block += [*command["environment"], command["line"], *command["file"]]
         lines.append(
-            f"{name}: {_engine(plan).title} {_release(plan)}, {message('plan_executor', language)} {plan.get('executor')}"
+            f"{name}: {engine_of_plan(plan).title} {_release(plan)}, {message('plan_executor', language)} {plan.get('executor')}"
         )
         lines += [*(f"  {line}".rstrip() for line in block), ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -361,7 +361,7 @@ def _past(plan: Mapping[str, object], language: str) -> str:
 def _plan_view(name: str, plan: Mapping[str, object], language: str) -> dict[str, object]:
     predicted, settings = _predicted(plan), mapping(plan.get("settings"))
     summary = {
-        _engine(plan).title: _release(plan),
+        engine_of_plan(plan).title: _release(plan),
         message("plan_executor", language): plan.get("executor"),
         "dtype": dtype_of(plan),
         "max_model_len": context_of(plan),

@@ -13,14 +13,19 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human
 from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Links
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import Connectivity
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import benchmark_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import figure, fleet_text, plan_table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import (
+    engine_of_plan,
+    figure,
+    fleet_text,
+    plan_table,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.use_it import Address, use_lines
 
 # What NCCL calls TCP.
@@ -180,7 +185,7 @@ def _verdict(run: Run, follows: Mapping[str, str], language: str) -> list[str]:
 
 def _said_of(plan: Mapping[str, object]) -> dict[str, object]:
     """What a plan says in one line: model, engine, release, fleet."""
-    mine = engine(str(plan.get("engine") or DEFAULT))
+    mine = engine_of_plan(plan)
     return {
         "model": plan.get("model_name") or "-",
         "engine": mine.title,
@@ -258,7 +263,7 @@ def _spread(plan: Mapping[str, object], language: str) -> str:
     """Over how many GPUs a model is spread, and what its cache holds. How, only an engine says that has a setting for it."""
     settings, predicted = mapping(plan.get("settings")), mapping(plan.get("predicted"))
     tokens = figure(predicted.get("kv_cache_tokens"))
-    if str(plan.get("engine") or DEFAULT) == DEFAULT or "tensor_parallel_size" in settings:
+    if engine_of_plan(plan).name == DEFAULT or "tensor_parallel_size" in settings:
         sizes = {
             "tensor": settings.get("tensor_parallel_size", 1),
             "pipeline": settings.get("pipeline_parallel_size", 1),
