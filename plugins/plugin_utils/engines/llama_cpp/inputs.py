@@ -129,14 +129,14 @@ def plan(
     try:
         # Says what is wrong with an option before anything is read.
         llama_arguments(said, str(base["llama_cpp_version"]))
-        drafting = draft_options(str(base["llama_cpp_version"])) if draft else {}
+        if draft:
+            drafting = {"draft_file": draft["file"], **draft_options(str(base["llama_cpp_version"]))}
+            base["settings"] = {"file": request["file"], **mapping(request["own"]), **drafting, **options}
         if not away and not placed:
             return _planned(base, request, nodes, language)
     except InputError as error:
         return unplanned.refused(base, error.why, language)
     why = Text("llama_no_file_here", file=", ".join(away)) if away else Text("llama_placed", options=", ".join(placed))
-    if draft:
-        base["settings"] = {**mapping(base["settings"]), "draft_file": draft["file"], **drafting, **options}
     return {**base, "predicted": {**mapping(base["predicted"]), "warnings": [why.say(language)]}}
 
 
@@ -190,11 +190,10 @@ def _planned(
         texts.append(
             Text("llama_on_host", gpus=placement.gpu_layers, layers=layers, host=f"{placement.host / GIB:.1f}")
         )
-    drafting = {"draft_file": draft["file"], **draft_options(release)} if draft else {}
     words = [found.model.vocabulary, found.draft.vocabulary if found.draft else 0]
     if all(words) and abs(words[0] - words[1]) > MOST_OTHER_WORDS:
         texts.append(Text("llama_draft_words", model=words[0], draft=words[1]))
-    settings = {**options_of(placement, found.settings), **drafting, **asked}
+    settings = {**options_of(placement, found.settings), **mapping(base["settings"])}
     figures = {
         "ok": True,
         "verdict": STARTS,
@@ -207,7 +206,7 @@ def _planned(
     return {
         **base,
         "verdict": STARTS,
-        "settings": {"file": request["file"], **settings},
+        "settings": settings,
         "predicted": {**mapping(base["predicted"]), **figures},
     }
 
