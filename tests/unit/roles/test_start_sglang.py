@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support import programs
-from tests.support.asgi import answered, application
+from tests.support.asgi import answered, stand_in
 
 KEY = "k" * 40
 COMMAND = ["python3", "-m", "sglang.launch_server", "--model-path", "/models/m", "--tp-size", "2"]
@@ -27,32 +26,13 @@ stand_in.start(stand_in.app)
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> types.ModuleType:
     """What SGLang and uvicorn were given. The application says which key it was shown."""
-    found: Any = types.ModuleType("stand_in")
-
-    class Config:
-        def __init__(self, app: Any, host: str = "") -> None:
-            found.served, found.host = app, host
-
-    uvicorn: Any = types.ModuleType("uvicorn")
-    uvicorn.Config = Config
-    found.app, found.start = application, lambda app: Config(app, host="0.0.0.0")
+    found = stand_in(monkeypatch, tmp_path, "sglang", "sglang", KEY)
+    found.start = lambda app: found.Config(app, host="0.0.0.0")
     package = tmp_path / "sglang"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "launch_server.py").write_text(SERVER)
     monkeypatch.syspath_prepend(str(tmp_path))
-    modules = {"uvicorn": uvicorn, "stand_in": found}
-    for name in ("llm_api_paths", "llm_filtered"):
-        modules[name] = programs.load(f"common/files/{name}.py")
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    for name in [name for name in sys.modules if name.split(".")[0] == "sglang"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "argv", ["start_sglang.py"])
-    monkeypatch.setenv("LLM_SECRETS_DIR", str(tmp_path))
-    for name in ("LLM_ENVIRONMENT_FILE", "LLM_API_PATHS"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "sglang_api_key").write_text(KEY)
     return found  # type: ignore[no-any-return]
 
 

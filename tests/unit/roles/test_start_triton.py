@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import programs
-from tests.support.asgi import answered, application
+from tests.support.asgi import answered, stand_in
 
 KEY = "k" * 40
 OPTIONS = ["--model-repository", "/var/lib/triton", "--openai-port", "8000"]
@@ -28,33 +28,14 @@ uvicorn.Config(app=app, host="0.0.0.0")
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> types.ModuleType:
     """What the frontend and uvicorn were given. The application says which key it was shown."""
-    found: Any = types.ModuleType("stand_in")
-
-    class Config:
-        def __init__(self, app: Any, host: str = "") -> None:
-            found.served, found.host = app, host
-
-    uvicorn: Any = types.ModuleType("uvicorn")
-    uvicorn.Config = Config
-    found.app, found.main = application, tmp_path / "openai_frontend/main.py"
+    found = stand_in(monkeypatch, tmp_path, "triton", "frontend", KEY)
+    found.main = tmp_path / "openai_frontend/main.py"
     package = tmp_path / "openai_frontend/frontend"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "fastapi_frontend.py").write_text("import stand_in\napp = stand_in.app\n")
     found.main.write_text(MAIN)
-    modules = {"uvicorn": uvicorn, "stand_in": found}
-    for name in ("llm_api_paths", "llm_filtered"):
-        modules[name] = programs.load(f"common/files/{name}.py")
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    for name in [name for name in sys.modules if name.split(".")[0] == "frontend"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "argv", ["start_triton.py"])
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv("LLM_SECRETS_DIR", str(tmp_path))
-    for name in ("LLM_ENVIRONMENT_FILE", "LLM_API_PATHS"):
-        monkeypatch.delenv(name, raising=False)
-    (tmp_path / "triton_api_key").write_text(KEY)
     return found  # type: ignore[no-any-return]
 
 
