@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What releases of Triton's container with vLLM are known, the command line of its OpenAI-compatible frontend, and what vLLM is told in model.json.
+"""The known releases of Triton's container with vLLM, the command line of its OpenAI-compatible frontend, and vLLM's settings in model.json.
 
 The facts and their sources are in data.yml.
 """

@@ -43,8 +43,8 @@ _LEFT_TO_VLLM = "distributed_executor_backend"
 def inputs(
     deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
 ) -> Inputs:
-    """Besides what every engine behind the filter of paths is asked: the name in the API, the vLLM that the bundle found in the image, and what the planner of
-    vLLM is told."""
+    """The questions to every engine behind the filter of paths. In addition the name in the API, the vLLM that the bundle found in the image, and the facts
+    for vLLM's planner."""
     found = _JUDGE.inputs(deployment, hostvars, manifest)
     head, records = hostvars[deployment["head"]], mappings(manifest.get("files"))
     more = {

@@ -53,7 +53,7 @@ parameters: {
 
 
 def launch(deployment: Deployment) -> dict[str, Started]:
-    """The command line on the head, and what vLLM is told in a file."""
+    """The command line on the head, and the file with vLLM's settings."""
     mine, settings = deployment.variables[deployment.head], mapping(deployment.plan["settings"])
     name, model = str(setting(mine, "served_model_name") or setting(mine, "model")), model_path(mine)
     options = {
